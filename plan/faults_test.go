@@ -65,6 +65,7 @@ import (
 //	authorities H…                the host has the cluster's first authorities
 //	slow-authorities H…           the host follows no rotation of them until it is mended
 //	stale-leaves H…, keyless H…   it follows, and its leaves stay as they are, or no key comes to it
+//	bundles H… add=N drop=N leaves=N  somebody renewed files of authorities and certificates there, of which no record tells
 //	old-etcd-trust H…             nobody knows what the member was started with
 //	disagree|agree                the members do not agree on another release line for now
 func (w *world) fault(t *testing.T, d *datadriven.TestData) string {
@@ -123,6 +124,14 @@ func (w *world) fault(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	}
 	return w.hostFault(t, d, args)
+}
+
+// value is the one value of an argument; empty: it is not given.
+func value(d *datadriven.TestData, key string) string {
+	if a, ok := d.Arg(key); ok {
+		return a.Vals[0]
+	}
+	return ""
 }
 
 // values are the versions of an argument, or the default.
@@ -310,6 +319,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.staleCA = true
 	case "keyless":
 		h.keylessCA = true
+	case "bundles":
+		h.changeBundles(value(d, "add"), value(d, "drop"), value(d, "leaves"))
 	case "old-etcd-trust":
 		h.Process.Trusts = nil
 	case "unpromised":

@@ -37,6 +37,24 @@ func (h *worldHost) readAuthorities() {
 	}
 }
 
+// changeBundles is what whoever renews the files of authorities does: no record tells of it.
+func (h *worldHost) changeBundles(add, drop, signs string) {
+	a := *h.Authorities
+	a.All = slices.Clone(a.All)
+	for i, x := range a.All {
+		x.Trusts = slices.DeleteFunc(slices.Clone(x.Trusts), func(t string) bool { return t == x.Name+"-"+drop })
+		if add != "" {
+			x.Trusts = append(x.Trusts, x.Name+"-"+add)
+		}
+		slices.Sort(x.Trusts)
+		if signs != "" {
+			x.Leaves = []string{x.Name + "-" + signs}
+		}
+		a.All[i] = x
+	}
+	h.Authorities = &a
+}
+
 // follow makes the host's authorities what the record that it keeps asks.
 func (h *worldHost) follow() {
 	if h.Authorities == nil || h.Intent == nil || h.Intent.Rotation == nil || h.slowCA {

@@ -63,7 +63,7 @@ ETCDADM_BACKUP_STORE=s3://BUCKET/FOLDER etcdadm auto --cluster-name=etcd --data-
 	"member remove":      `etcdadm member remove HOST --dry-run`,
 	"member replace":     `etcdadm member replace HOST`,
 	"member restart":     `etcdadm member restart HOST`,
-	"pod":                `etcdadm pod s3://BUCKET/FOLDER --cluster-name=etcd --data-dir=/data --address=$(POD_IP)`,
+	"pod":                `etcdadm pod s3://BUCKET/FOLDER --cluster-name=etcd --data-dir=/data --leaves-dir=/leaves --address=$(POD_IP)`,
 	"pki init":           `etcdadm pki init --pki-dir /etc/etcdadm/pki`,
 	"pki issue":          `etcdadm pki issue alice --role reader --cluster-name etcd --out ./alice`,
 	"plan":               "etcdadm plan\netcdadm plan --from status.json",

@@ -53,6 +53,7 @@ func ManagerFlags(fs *flag.FlagSet, c *daemon.Config) {
 	fs.StringVar(&c.ListenMetricsURLs, "listen-metrics-urls", c.ListenMetricsURLs, "passed to etcd")
 	fs.StringVar(&c.NetworkCIDR, "network-cidr", c.NetworkCIDR, "network of the hosts, for openstack")
 	fs.StringVar(&c.PKIDir, "pki-dir", c.PKIDir, "directory of the three certificate authorities")
+	fs.StringVar(&c.LeavesDir, "leaves-dir", c.LeavesDir, "directory of this host's certificates and of the three authorities without their keys, which somebody else renews; in place of --pki-dir")
 	fs.StringVar(&c.KeyAlgorithm, "key-algorithm", c.KeyAlgorithm, "kind of the keys that are made for etcd: ecdsa, rsa, or auto, which is rsa where etcd's cipher suites are for RSA keys only, and else ecdsa (default auto)")
 	fs.StringVar(&c.StaticConfig, "static-config", c.StaticConfig, "JSON that names the hosts and the version, in place of discovery and spec")
 	fs.StringVar(&c.VolumeProvider, "volume-provider", c.VolumeProvider, "where the data volume comes from: external")

@@ -4,6 +4,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -27,6 +28,8 @@ type Access struct {
 	Endpoints []string `json:"endpoints"` // host:port, tried in this order
 	// Credentials is the directory of the operator's key pair; empty: no TLS.
 	Credentials string `json:"credentials,omitempty"`
+	// Files are the names of that pair; none: those of a daemon's own.
+	Files pki.Names `json:"files,omitzero"`
 	// Etcd is how to reach etcd itself, for people.
 	Etcd EtcdAccess `json:"etcd,omitzero"`
 }
@@ -84,7 +87,8 @@ func Open(a Access) (*Console, error) {
 	self := pki.Identity{Cluster: a.Cluster, Role: pki.RoleOperator, ID: Operator}
 	var live *pki.Live
 	if a.Credentials != "" {
-		pair, err := pki.LoadKeypair(a.Credentials, pki.PeerNames)
+		names := cmp.Or(a.Files, pki.PeerNames)
+		pair, err := pki.LoadKeypair(a.Credentials, names)
 		if err != nil {
 			return nil, fmt.Errorf("read the operator's certificate: %w", err)
 		}
@@ -94,7 +98,7 @@ func Open(a Access) (*Console, error) {
 		if a.Cluster != self.Cluster { // whoever named it means another one than would be asked
 			return nil, fmt.Errorf("%w: the one in %s is for cluster %q, and %q was named", ErrOtherCluster, a.Credentials, self.Cluster, a.Cluster)
 		}
-		ca, err := pki.LoadAuthorityFiles("etcd-manager-ca", filepath.Join(a.Credentials, pki.PeerNames.CA), "", time.Now())
+		ca, err := pki.LoadAuthorityFiles("etcd-manager-ca", filepath.Join(a.Credentials, names.CA), "", time.Now())
 		if err != nil {
 			return nil, fmt.Errorf("read the authority of the daemons: %w", err)
 		}

@@ -119,7 +119,7 @@ func lent(pair *pki.Keypair, otherwise pki.Issuer) pki.Issuer {
 // it in, or answer once this host has found them.
 func (k *certs) lacks(ctx context.Context) error {
 	for wait := lackFirst; ; wait = min(2*wait, lackMost) {
-		if cas := k.authorities(); cas == nil || cas.CanIssue() {
+		if cas := k.authorities(); cas == nil || cas.CanIssue() || k.given {
 			return nil
 		}
 		err := k.look(ctx)
@@ -140,6 +140,9 @@ func (k *certs) lacks(ctx context.Context) error {
 // every is how often certificates are looked at, at least. Those that others sign live as long as these say.
 func (k *certs) every() time.Duration {
 	shortest := k.life.Duration
+	if k.given {
+		return givenLook
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.cas != nil && !k.cas.CanIssue() {
@@ -151,10 +154,11 @@ func (k *certs) every() time.Duration {
 	return max(min(renewEvery, shortest/12), renewLeast)
 }
 
-// holdsKeys tells whether this host could sign for others; nil: it needs no certificates.
+// holdsKeys tells whether this host could sign for others; nil: it needs no certificates, or none of the cluster's hosts is to
+// hold the keys.
 func (k *certs) holdsKeys() *bool {
 	cas := k.authorities()
-	if cas == nil {
+	if cas == nil || k.given {
 		return nil
 	}
 	holds := cas.CanIssue()
@@ -166,27 +170,40 @@ func (k *certs) problems() []cluster.Problem {
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.cas == nil || k.cas.CanIssue() {
+	switch {
+	case k.cas == nil:
+		return nil
+	case k.given:
+		return k.givenProblems(now)
+	case k.cas.CanIssue():
 		return nil
 	}
-	var first string
-	for name, leaf := range k.leaves {
-		if _, life := pki.Life(leaf); leaf.NotAfter.Sub(now) < life/3 && (first == "" || leaf.NotAfter.Before(k.leaves[first].NotAfter)) {
-			first = name
-		}
-	}
-	if first == "" || !k.leaves[first].NotAfter.Before(lastEnd(k.cas)) { // with its authority all ends, which is told of elsewhere
+	first, left := k.endsFirst(now)
+	if first == "" {
 		return nil
-	}
-	left := "has ended"
-	if d := k.leaves[first].NotAfter.Sub(now); d > 0 {
-		left = "ends in " + leftWords(d)
 	}
 	return []cluster.Problem{{
 		Code:     "not-renewed",
 		Sentence: fmt.Sprintf("the certificate %s %s, and no host that holds the authorities' keys has signed a new one: %s", first, left, orNever(k.overdue[first])),
 		Hint:     "start the daemon of a host that holds the keys; docs/operations/certs.md says how this host comes back after the end",
 	}}
+}
+
+// endsFirst is the certificate of which less than a third of the life is left, the first of those to end, and when that is;
+// empty: of none. The caller holds mu.
+func (k *certs) endsFirst(now time.Time) (first, left string) {
+	for name, leaf := range k.leaves {
+		if _, life := pki.Life(leaf); leaf.NotAfter.Sub(now) < life/3 && (first == "" || leaf.NotAfter.Before(k.leaves[first].NotAfter)) {
+			first = name
+		}
+	}
+	if first == "" || !k.leaves[first].NotAfter.Before(lastEnd(k.cas)) { // with its authority all ends, which is told of elsewhere
+		return "", ""
+	}
+	if d := k.leaves[first].NotAfter.Sub(now); d > 0 {
+		return first, "ends in " + leftWords(d)
+	}
+	return first, "has ended"
 }
 
 // leftWords is a time that is told anew a few times only while it passes.

@@ -45,6 +45,7 @@ type certs struct {
 	daemons   *pki.Live // nil: no TLS between daemons
 	etcdTLS   bool
 	pkiDir    string
+	given     bool             // pkiDir has the leaves as well, and somebody else renews them
 	keys      pki.KeyAlgorithm // of etcd's pairs, as a person said
 	etcdEnv   []string         // what is passed on to etcd
 	log       *slog.Logger
@@ -76,18 +77,18 @@ func newCerts(c *Config, id cluster.HostID, etcdEnv []string, log *slog.Logger) 
 	}
 	k := &certs{
 		cluster: c.ClusterName, host: id, dataDir: c.DataDir, life: life, etcdTLS: !c.EtcdInsecure,
-		pkiDir: c.PKIDir, keys: keys, etcdEnv: etcdEnv, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, said: map[string]time.Time{}, overdue: map[string]error{},
+		pkiDir: c.AuthoritiesDir(), given: c.LeavesDir != "", keys: keys, etcdEnv: etcdEnv, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, said: map[string]time.Time{}, overdue: map[string]error{},
 		addresses: signing.Names(string(id), c.Address, c.DNSSuffix),
 	}
 	if c.Insecure && c.EtcdInsecure {
 		return k, nil
 	}
-	if k.etcdTLS {
+	if k.etcdTLS && !k.given {
 		if _, err := k.keyKind(nil); err != nil {
 			return nil, err
 		}
 	}
-	if k.cas, err = pki.Load(c.PKIDir, time.Now()); err != nil {
+	if k.cas, err = pki.Load(k.pkiDir, time.Now()); err != nil {
 		return nil, err
 	}
 	if !c.Insecure {
@@ -140,6 +141,9 @@ func (k *certs) renew(ctx context.Context) error {
 	for _, a := range cas.Expiries() {
 		k.ends(a.Name, a.NotAfter)
 	}
+	if k.given {
+		return k.take()
+	}
 	if k.daemons != nil {
 		if err := k.renewDaemons(ctx); err != nil {
 			return err
@@ -152,7 +156,7 @@ func (k *certs) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := k.ensure(ctx, "etcdctl", k.stateDir("etcdctl"), pki.ClientNames, k.authorities().Clients, person); err != nil {
+	if _, err := k.ensure(ctx, leafEtcdctl, k.stateDir(leafEtcdctl), pki.ClientNames, k.authorities().Clients, person); err != nil {
 		return err
 	}
 	if k.launch.Token == "" {
@@ -166,12 +170,12 @@ func (k *certs) renewDaemons(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pair, err := k.ensure(ctx, "daemon", k.stateDir("daemon"), pki.PeerNames, k.authorities().Manager, self)
+	pair, err := k.ensure(ctx, leafDaemon, k.stateDir(leafDaemon), pki.PeerNames, k.authorities().Manager, self)
 	if err != nil {
 		// One that has ended is shown all the same: others say then why they do not take it.
-		if had, _ := pki.LoadKeypair(k.stateDir("daemon"), pki.PeerNames); had != nil && !k.authorities().Manager.CanIssue() {
+		if had, _ := pki.LoadKeypair(k.stateDir(leafDaemon), pki.PeerNames); had != nil && !k.authorities().Manager.CanIssue() {
 			k.daemons.Swap(had, k.authorities().Manager)
-			k.keeps("daemon", had)
+			k.keeps(leafDaemon, had)
 		}
 		return err
 	}
@@ -180,7 +184,7 @@ func (k *certs) renewDaemons(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = k.ensure(ctx, "operator", k.stateDir("operator"), pki.PeerNames, k.authorities().Manager, operator)
+	_, err = k.ensure(ctx, leafOperator, k.stateDir(leafOperator), pki.PeerNames, k.authorities().Manager, operator)
 	return err
 }
 
@@ -197,7 +201,7 @@ func (k *certs) renewEtcd(ctx context.Context, l record.Launch) error {
 		return err
 	}
 	peer.Kept, peer.Key = l.Adopted, kind
-	if err := k.member(ctx, "etcd-peer", k.peersDir(l.Token), pki.PeerNames, k.authorities().Peers, peer); err != nil {
+	if err := k.member(ctx, leafPeer, k.peersDir(l.Token), pki.PeerNames, k.authorities().Peers, peer); err != nil {
 		return err
 	}
 	urls := append(append([]string{}, l.URLs.Client...), l.URLs.Quarantine...)
@@ -206,14 +210,14 @@ func (k *certs) renewEtcd(ctx context.Context, l record.Launch) error {
 		return err
 	}
 	server.Kept, server.Key = l.Adopted, kind
-	if err := k.member(ctx, "etcd-server", k.clientsDir(l.Token), pki.ServerNames, k.authorities().Clients, server); err != nil {
+	if err := k.member(ctx, leafServer, k.clientsDir(l.Token), pki.ServerNames, k.authorities().Clients, server); err != nil {
 		return err
 	}
 	client, err := pki.ClientRequest("root", k.life)
 	if err != nil {
 		return err
 	}
-	return k.member(ctx, "etcd-client", k.clientsDir(l.Token), pki.ClientNames, k.authorities().Clients, client)
+	return k.member(ctx, leafClient, k.clientsDir(l.Token), pki.ClientNames, k.authorities().Clients, client)
 }
 
 // ensure has a certificate issued here, or by another host where this one does not have the key.
@@ -293,13 +297,17 @@ func (k *certs) forLaunch(l record.Launch) error {
 	k.launch = l
 	ctx, cancel := context.WithTimeout(context.Background(), askTotal)
 	defer cancel()
-	if err := k.renewEtcd(ctx, l); err != nil {
+	if k.given {
+		if err := k.take(); err != nil {
+			return err
+		}
+	} else if err := k.renewEtcd(ctx, l); err != nil {
 		return err
 	}
-	if err := k.keysServe(l.Options, k.peersDir(l.Token), pki.PeerNames); err != nil {
+	if err := k.keysServe(l.Options, k.pair(leafPeer, l.Token)); err != nil {
 		return err
 	}
-	return k.keysServe(l.Options, k.clientsDir(l.Token), pki.ServerNames)
+	return k.keysServe(l.Options, k.pair(leafServer, l.Token))
 }
 
 // over ends what is done for a launch whose data was set aside: else its certificates
@@ -337,7 +345,7 @@ func (d memberDisk) SetAside(token string, what cluster.SetAside) (cluster.SetAs
 func (k *certs) dropEtcd() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, name := range []string{"etcd-peer", "etcd-server", "etcd-client"} {
+	for _, name := range []string{leafPeer, leafServer, leafClient} {
 		delete(k.leaves, name)
 		delete(k.expiries, name)
 	}
@@ -386,6 +394,9 @@ func (k *certs) run(ctx context.Context) error {
 
 // look reads the authorities, which may have been rotated on disk, and renews what is due.
 func (k *certs) look(ctx context.Context) error {
+	if k.given {
+		return k.lookAtGiven(ctx)
+	}
 	if err := k.reread(); err != nil {
 		k.failed("could not read the authorities again; those that are known stay in use", err)
 	}
@@ -419,11 +430,15 @@ func (k *certs) list() []console.Certificate {
 func (k *certs) access(c *Config, urls cluster.URLs) console.Access {
 	a := console.Access{Cluster: c.ClusterName, Endpoints: []string{c.Endpoint()}, Etcd: console.EtcdAccess{Endpoints: urls.Client}}
 	if k.daemons != nil {
-		a.Credentials = k.stateDir("operator")
+		p := k.pair(leafOperator, "")
+		a.Credentials = p.dir
+		if k.given {
+			a.Files = p.names
+		}
 	}
 	if k.etcdTLS {
-		dir := k.stateDir("etcdctl")
-		a.Etcd.CA, a.Etcd.Cert, a.Etcd.Key = filepath.Join(dir, pki.ClientNames.CA), filepath.Join(dir, pki.ClientNames.Cert), filepath.Join(dir, pki.ClientNames.Key)
+		p := k.pair(leafEtcdctl, "")
+		a.Etcd.CA, a.Etcd.Cert, a.Etcd.Key = p.file(p.names.CA), p.file(p.names.Cert), p.file(p.names.Key)
 	}
 	return a
 }

@@ -63,6 +63,9 @@ type Config struct {
 
 	Insecure bool   // no TLS between daemons
 	PKIDir   string // holds the three authorities
+	// LeavesDir holds them without their keys, and this host's certificates, all of which somebody else renews; empty: the
+	// host makes its certificates, or has them signed, and PKIDir holds the authorities.
+	LeavesDir string
 	// KeyAlgorithm is the kind of the keys that etcd is given: auto, ecdsa or rsa;
 	// empty: auto, which goes by the cipher suites that etcd is given.
 	KeyAlgorithm string
@@ -283,6 +286,9 @@ func (c *Config) intervals() manager.Intervals {
 	}
 	return i
 }
+
+// AuthoritiesDir holds the three authorities.
+func (c *Config) AuthoritiesDir() string { return cmp.Or(c.LeavesDir, c.PKIDir) }
 
 // HostName is the host's name in URLs: its ID with the DNS suffix.
 func (c *Config) HostName(id cluster.HostID) string { return string(id) + c.DNSSuffix }

@@ -19,7 +19,6 @@ import (
 	"etcdadm.io/internal/host/etcdargs"
 	"etcdadm.io/internal/host/member"
 	"etcdadm.io/internal/host/record"
-	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/runtime"
 )
@@ -105,15 +104,14 @@ func (d *daemon) paths(token, dataDir string) etcdargs.Paths {
 		p.MetricsURLs = strings.Split(d.cfg.ListenMetricsURLs, ",")
 	}
 	if d.certs.etcdTLS {
-		peers, clients := d.certs.peersDir(token), d.certs.clientsDir(token)
-		p.Peer = tlsFiles(peers, pki.PeerNames)
-		p.Client = tlsFiles(clients, pki.ServerNames)
+		p.Peer = tlsFiles(d.certs.pair(leafPeer, token))
+		p.Client = tlsFiles(d.certs.pair(leafServer, token))
 	}
 	return p
 }
 
-func tlsFiles(dir string, n pki.Names) etcdargs.TLSFiles {
-	return etcdargs.TLSFiles{Cert: filepath.Join(dir, n.Cert), Key: filepath.Join(dir, n.Key), CA: filepath.Join(dir, n.CA)}
+func tlsFiles(p pair) etcdargs.TLSFiles {
+	return etcdargs.TLSFiles{Cert: p.file(p.names.Cert), Key: p.file(p.names.Key), CA: p.file(p.names.CA)}
 }
 
 // member is the driver of the member that is launched like this.

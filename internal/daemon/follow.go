@@ -281,7 +281,10 @@ func (k *certs) tell() (changed bool) {
 	if r := k.follows.done; r != nil {
 		out.Rotation, out.Phase, out.Undo = r.ID, r.Phase, r.Undo
 	}
-	if out.Problem == "" {
+	switch {
+	case k.given:
+		out.Problem = "its certificates and authorities come from --leaves-dir: whoever renews that directory rotates them"
+	case out.Problem == "":
 		if err := unix.Access(k.pkiDir, unix.W_OK); err != nil {
 			out.Problem = fmt.Sprintf("its daemon cannot write into %s (%v); where a former release made its unit, run etcdadm init or join again there, then systemctl restart etcdadm", k.pkiDir, err)
 		}
@@ -326,9 +329,9 @@ func (k *certs) authority(a *pki.Authority) cluster.HostAuthority {
 // signerOfLeaf is the authority of a leaf by the leaf's name.
 func signerOfLeaf(name string) string {
 	switch name {
-	case "daemon", "operator":
+	case leafDaemon, leafOperator:
 		return pki.ManagerCA
-	case "etcd-peer":
+	case leafPeer:
 		return pki.PeersCA
 	}
 	return pki.ClientsCA

@@ -27,18 +27,18 @@ func (k *certs) keyKind(options []string) (pki.KeyAlgorithm, error) {
 
 // keysServe refuses to start a member with a key that none of its cipher suites takes, where
 // TLS 1.3, which takes any, is turned off.
-func (k *certs) keysServe(options []string, dir string, names pki.Names) error {
+func (k *certs) keysServe(options []string, at pair) error {
 	suites := etcdSetting(options, k.etcdEnv, "cipher-suites")
 	asked := pki.KeyForSuites(strings.Split(suites, ","))
 	if asked == pki.KeyAny || etcdSetting(options, k.etcdEnv, "tls-max-version") != "TLS1.2" {
 		return nil
 	}
-	pair, err := pki.LoadKeypair(dir, names)
+	pair, err := pki.LoadKeypair(at.dir, at.names)
 	if err != nil || pair.Algorithm() == asked {
 		return err
 	}
 	return &Error{
-		Problem: fmt.Sprintf("nobody could connect to etcd: %s/%s is for an %s key, and the cipher suites are for %s keys only: %s", dir, names.Cert, strings.ToUpper(string(pair.Algorithm())), strings.ToUpper(string(asked)), suites),
-		Advice:  fmt.Sprintf("move %s/%s aside, and a key of the other kind is made at the next start; or change ETCD_CIPHER_SUITES", dir, names.Key),
+		Problem: fmt.Sprintf("nobody could connect to etcd: %s is for an %s key, and the cipher suites are for %s keys only: %s", at.file(at.names.Cert), strings.ToUpper(string(pair.Algorithm())), strings.ToUpper(string(asked)), suites),
+		Advice:  fmt.Sprintf("move %s aside, and a key of the other kind is made at the next start; or change ETCD_CIPHER_SUITES", at.file(at.names.Key)),
 	}
 }

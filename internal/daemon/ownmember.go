@@ -15,7 +15,7 @@ func (k *certs) etcdClient(token string) *tls.Config {
 	if !k.etcdTLS {
 		return nil
 	}
-	return inTheNameOf(k.clientsDir(token), pki.ClientNames, k.authorities().Clients)
+	return inTheNameOf(k.pair(leafClient, token), k.authorities().Clients)
 }
 
 // etcdPeer is the way to the member's peer port, where it is a member that asks.
@@ -23,8 +23,8 @@ func (k *certs) etcdPeer(l record.Launch) *tls.Config {
 	if !k.etcdTLS {
 		return nil
 	}
-	config := inTheNameOf(k.peersDir(l.Token), pki.PeerNames, k.authorities().Peers)
-	config.ServerName = nameIn(k.peersDir(l.Token), pki.PeerNames, l.URLs.Peer)
+	config := inTheNameOf(k.pair(leafPeer, l.Token), k.authorities().Peers)
+	config.ServerName = nameIn(k.pair(leafPeer, l.Token), l.URLs.Peer)
 	return config
 }
 
@@ -33,21 +33,21 @@ func (k *certs) serverName(token string, urls []string) string {
 	if !k.etcdTLS {
 		return ""
 	}
-	return nameIn(k.clientsDir(token), pki.ServerNames, urls)
+	return nameIn(k.pair(leafServer, token), urls)
 }
 
 // nameIn is the name by which the own member is believed, wherever its listener is
 // reached: the host of its URLs, which every certificate of ours has. One that was kept
 // from another program may name loopback only; empty: neither, so that it has to be the
 // address that is called.
-func nameIn(dir string, names pki.Names, urls []string) string {
+func nameIn(at pair, urls []string) string {
 	var known []string
 	for _, raw := range urls {
 		if u, err := url.Parse(raw); err == nil && u.Hostname() != "" {
 			known = append(known, u.Hostname())
 		}
 	}
-	pair, err := pki.LoadKeypair(dir, names)
+	pair, err := pki.LoadKeypair(at.dir, at.names)
 	if err != nil && len(known) > 0 { // it is issued with the URLs before the member starts
 		return known[0]
 	} else if err != nil {
@@ -62,12 +62,12 @@ func nameIn(dir string, names pki.Names, urls []string) string {
 }
 
 // inTheNameOf shows the certificate that is in a directory by then.
-func inTheNameOf(dir string, names pki.Names, a *pki.Authority) *tls.Config {
+func inTheNameOf(at pair, a *pki.Authority) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		RootCAs:    a.Pool(),
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := pki.LoadKeypair(dir, names)
+			pair, err := pki.LoadKeypair(at.dir, at.names)
 			if err != nil {
 				return nil, err
 			}

@@ -1,11 +1,9 @@
 package daemon
 
 import (
-	"path/filepath"
 	"sync"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/runtime"
 )
 
@@ -37,8 +35,9 @@ func (d *daemon) peerTLS(token string) *cluster.PeerTLS {
 	}
 	d.rejects.mu.Lock()
 	defer d.rejects.mu.Unlock()
+	own := d.certs.pair(leafPeer, token)
 	return &cluster.PeerTLS{
 		File: cas.Peers.File(), Fingerprint: cas.Peers.Fingerprint(),
-		Cert: filepath.Join(d.certs.peersDir(token), pki.PeerNames.Cert), Rejects: d.rejects.now,
+		Cert: own.file(own.names.Cert), Rejects: d.rejects.now,
 	}
 }

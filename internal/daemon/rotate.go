@@ -14,7 +14,11 @@ import (
 // What following a rotation takes of the rest of the daemon, and what it gives to other hosts.
 
 func rotationOf(d *daemon) rotation {
-	return rotation{kept: d.host.Rotation, ask: func(ctx context.Context, first cluster.HostID, r peer.AuthorityRequest, take func([]byte) error) error {
+	kept := d.host.Rotation
+	if d.certs.given { // who renews the leaves rotates the authorities
+		kept = nil
+	}
+	return rotation{kept: kept, ask: func(ctx context.Context, first cluster.HostID, r peer.AuthorityRequest, take func([]byte) error) error {
 		return askForKey(ctx, d, first, r, take)
 	}, redial: func() { d.pool.Renew() }, noticed: d.host.Noticed}
 }
@@ -82,7 +86,7 @@ func (h handler) Authority(_ context.Context, from peer.Caller, r peer.Authority
 			if now.Undo { // for a host that joined after the exchange
 				want = change.Old
 			}
-			key, err := change.KeyOf(h.d.cfg.PKIDir, want)
+			key, err := change.KeyOf(h.d.cfg.AuthoritiesDir(), want)
 			return peer.AuthorityReply{Key: key}, err
 		}
 	}

@@ -132,10 +132,10 @@ func (d *daemon) beginnings(data []string) []step {
 	return []step{
 		{"the state of this host to be read", data, d.openDisk},
 		{"a look at what runs on the data directory", data, d.checkPorts},
-		{"the certificate authorities to be read", []string{d.cfg.PKIDir}, d.checkAuthorities},
+		{"the certificate authorities to be read", []string{d.cfg.AuthoritiesDir()}, d.checkAuthorities},
 		{"the store", []string{ShownURL(d.cfg.RecordStore()), ShownURL(d.cfg.backupsElsewhere())}, d.openStore},
 		{"this host's ID to be read", data, d.identify},
-		{"certificates to be issued", []string{d.cfg.PKIDir, d.cfg.DataDir}, d.trust},
+		{"certificates to be issued", []string{d.cfg.AuthoritiesDir(), d.cfg.DataDir}, d.trust},
 		{"the releases of etcd to be found", append(slices.Clone(d.cfg.ReleaseDirs), filepath.Join(release.SystemRoot, "opt"), release.CacheDir), d.findReleases},
 		{"what a daemon before has left to be looked through", data, d.makeHost},
 	}
@@ -207,7 +207,7 @@ func (d *daemon) checkAuthorities(context.Context) error {
 	if d.cfg.Insecure && d.cfg.EtcdInsecure {
 		return nil
 	}
-	_, err := pki.Load(d.cfg.PKIDir, time.Now())
+	_, err := pki.Load(d.cfg.AuthoritiesDir(), time.Now())
 	return authorityError(err)
 }
 

@@ -290,7 +290,7 @@ func (p Paths) number() (string, error) {
 
 // OwnFlags are each host's own, and are taken from no other one. The rest is daemon.Config's Shared.
 var OwnFlags = []string{
-	"address", "host-id", "data-dir", "pki-dir", "env-file", "hosts-file", "release-dir", "discovery", "static-config", "containerized",
+	"address", "host-id", "data-dir", "pki-dir", "leaves-dir", "env-file", "hosts-file", "release-dir", "discovery", "static-config", "containerized",
 	"volume-provider", "volume-tag", "volume-name-tag", "insecure", "etcd-user", "etcd-password-file", "backup-identity-file", "on-sigterm",
 	"listen-metrics-urls", "network-cidr", "v",
 }

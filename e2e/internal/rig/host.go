@@ -29,6 +29,7 @@ type Host struct {
 	Flags  []string // of this host's daemon, after all others
 	Env    []string
 	Auto   bool     // the daemon is etcdadm auto
+	Pod    bool     // it runs below etcdadm pod
 	Stderr *os.File // of the daemon; nil: its log
 	Alone  []string // a plain etcd in place of the daemon
 
@@ -123,6 +124,9 @@ func (h *Host) Start() {
 	cmd := exec.Command(filepath.Join(Programs, "etcd-manager"), h.Arguments()...)
 	if h.Auto {
 		cmd = exec.Command(filepath.Join(Programs, "etcdadm"), append([]string{"auto", h.StoreURL()}, h.Arguments()...)...)
+	}
+	if h.Pod {
+		cmd = exec.Command(filepath.Join(Programs, "etcdadm"), append([]string{"pod", h.StoreURL()}, h.Arguments()...)...)
 	}
 	if h.Alone != nil {
 		cmd = h.etcdAlone()

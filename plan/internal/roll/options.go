@@ -28,7 +28,7 @@ func Options(v *step.View) *decision.Decision {
 			if s.RaftLeader != leading || s.Host == nil || !s.Up || !s.Host.UnderFence || sight.WithoutTLS(v.Sight, s.Host) {
 				continue
 			}
-			why := differs(s.Host)
+			why := differs(v, s.Host)
 			if are && why == optionsChanged {
 				continue
 			}
@@ -43,7 +43,7 @@ func Options(v *step.View) *decision.Decision {
 			}
 		}
 		if waits != nil {
-			return step.RestartOne(v, *waits, differs(waits.Host))
+			return step.RestartOne(v, *waits, differs(v, waits.Host))
 		}
 	}
 	return nil
@@ -77,7 +77,7 @@ func newIn(args, others []string) string {
 
 const optionsChanged = "its etcd options changed"
 
-func differs(h *cluster.HostReport) string {
+func differs(v *step.View, h *cluster.HostReport) string {
 	switch {
 	case h.Local.State != cluster.MemberStarted:
 		return ""
@@ -89,6 +89,24 @@ func differs(h *cluster.HostReport) string {
 		return "its client URLs changed"
 	case !sight.SameURLs(h.Local.URLs.Peer, h.URLs.Peer) && !sight.OnlyTLS(h.Local.URLs.Peer, h.URLs.Peer) && len(h.Local.URLs.Peer) > 0:
 		return "its peer URLs changed"
+	case v.Intent != nil && v.Intent.Rotation.Over() && trustChanged(h): // else rotate restarts it, in its order
+		return "the authorities that it trusts changed"
 	}
 	return ""
+}
+
+// trustChanged: the files of trusted authorities, which etcd reads when it starts, have other certificates now. What a process was started
+// with that its daemon does not know was not changed.
+func trustChanged(h *cluster.HostReport) bool {
+	if h.Authorities == nil || !h.Authorities.Etcd || len(h.Process.Trusts) == 0 {
+		return false
+	}
+	var now []string
+	for _, a := range h.Authorities.All {
+		if etcdReads(a.Name) {
+			now = append(now, a.Trusts...)
+		}
+	}
+	slices.Sort(now)
+	return !slices.Equal(slices.Compact(now), h.Process.Trusts)
 }
