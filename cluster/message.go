@@ -42,8 +42,21 @@ type Ping struct {
 	Remembered uint64 `json:"remembered,omitempty"`
 	// RememberedDisk is the disk that Remembered belongs to.
 	RememberedDisk DiskID `json:"rememberedDisk,omitempty"`
+	// Place names the directory that the sender has locked, behind the boot ID of the kernel that has the lock and a slash. Within
+	// one place no other daemon runs on it.
+	Place string `json:"place,omitempty"`
+	// Asks: the sender has begun, does not speak for its host yet, and wants to know who does.
+	Asks bool `json:"asks,omitempty"`
+	// Elsewhere is another daemon under the receiver's host ID that the sender hears; only in answers.
+	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 	// Clock is the sender's wall clock.
 	Clock time.Time `json:"clock,omitzero"`
+}
+
+// Elsewhere is a daemon that has the host ID of another one.
+type Elsewhere struct {
+	Endpoint string        `json:"endpoint"`
+	Ago      time.Duration `json:"ago,omitempty"` // since it was heard
 }
 
 // StoreSight is what a daemon saw of the backup store at its own last look. Each

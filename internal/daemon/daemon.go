@@ -38,6 +38,7 @@ type daemon struct {
 	etcdEnv  []string
 	env      *follower // nil: there is no environment file
 	disk     *datadir.Dir
+	place    string // of the state directory, as this kernel has it
 	// experienced: this host has been part of the cluster before.
 	experienced bool
 	process     *Process

@@ -182,6 +182,7 @@ func (d *daemon) configure(ctx context.Context) (*Static, error) {
 // openDisk opens the data directory, unless it is another cluster's. A state
 // that cannot be read is the host's to tell of, while the daemon answers.
 func (d *daemon) openDisk(context.Context) error {
+	d.place = placeOf(d.cfg.DataDir)
 	var err error
 	if d.disk, err = datadir.Open(d.cfg.DataDir, runtime.CheckUnlocked, nil); err != nil {
 		return &Error{Problem: "open the data directory", Err: err, Advice: "--data-dir names a directory that this user can write"}
@@ -267,7 +268,7 @@ func (d *daemon) makeHost(context.Context) error {
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
 		Releases: d.releases.versions,
 		Disk:     memberDisk{d.disk, d.certs}, Files: d.disk, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
-		Reacher: reacher{}, AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) }, MayStart: d.keeping.MayStart, Forgets: d.keeping.Forget, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), AuthorityKeys: d.certs.holdsKeys, Problems: d.problems, PeerTLS: d.peerTLS, Authorities: d.certs.told, Trusts: d.certs.epoch.Load, Log: d.log,
+		Reacher: reacher{}, AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) }, Elsewhere: func() *cluster.Elsewhere { return d.manager.Elsewhere() }, MayStart: d.keeping.MayStart, Forgets: d.keeping.Forget, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), AuthorityKeys: d.certs.holdsKeys, Problems: d.problems, PeerTLS: d.peerTLS, Authorities: d.certs.told, Trusts: d.certs.epoch.Load, Log: d.log,
 	})
 	d.certs.follows = rotationOf(d)
 	d.releases.changed = d.host.Noticed // nothing looks beside this yet
@@ -291,7 +292,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 		return nil, err
 	}
 	opts := withBackups(d, manager.Options{
-		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, ClusterName: d.cfg.ClusterName,
+		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, Place: d.place, ClusterName: d.cfg.ClusterName,
 		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,
 		Network: network{d.pool}, Seeds: seeds, Control: d.folder, StoreURL: ShownURL(d.cfg.RecordStore()), BackupsURL: ShownURL(d.cfg.backupsElsewhere()),
 		LastWord: d.words.of, Upkeep: d.cfg.Upkeep, MemberIDs: memberIDs, NextAuthorities: d.certs.makeNext,

@@ -3,10 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"etcdadm.io/internal/runtime"
 )
@@ -37,6 +40,20 @@ func (d *daemon) lockState() (lock *runtime.DirLock, made []string, err error) {
 		return nil, nil, &Error{Problem: "lock the data directory", Err: err, Advice: advice}
 	}
 	return lock, made, nil
+}
+
+// placeOf names the state directory, as this kernel has it: only within one place does its lock tell of other daemons. Empty:
+// it cannot be told.
+func placeOf(dataDir string) string {
+	boot, err := runtime.BootID()
+	if err != nil {
+		return ""
+	}
+	var is unix.Stat_t
+	if unix.Stat(filepath.Join(dataDir, "etcdadm"), &is) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s/%x/%d", boot, is.Dev, is.Ino)
 }
 
 // unmake takes back what a start made that was refused: the lock, which is

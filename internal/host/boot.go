@@ -26,7 +26,6 @@ func (h *Host) start(ctx context.Context) {
 	if h.keeper.Broken() != nil {
 		return
 	}
-	h.inventory.FinishRemovals()
 	t := h.work.BeginWait(ctx, cluster.Op{Kind: cluster.OpBoot})
 	if t == nil {
 		return
@@ -38,25 +37,42 @@ func (h *Host) start(ctx context.Context) {
 // bring brings process and data in line with the record for the first time; the
 // caller runs a task. It is repeated while something foreign is in the way.
 func (h *Host) bring(ctx context.Context, fresh bool) {
-	h.work.Awaits("the data of a former member to be moved aside")
-	_ = h.resume(ctx) // noted, and tried again by tick
-	h.work.Awaits("unfinished prepared data to be removed")
-	h.staging.DropUnfinished(ctx)
 	s := h.keeper.Now()
 	h.work.Awaits("a check for an etcd left running by an earlier daemon")
 	found, ok := h.adopt(ctx, s)
+	var told []cluster.Ping
+	if !found && !fresh {
+		var used *cluster.Elsewhere
+		a := asking{peers: h.o.AskPeers, elsewhere: h.o.Elsewhere, began: h.began, awaits: h.work.Awaits, beside: func() { h.beside.Store(true) }}
+		if told, used = a.settle(ctx); used != nil { // before anything is written
+			blockInUse(h, used)
+			return
+		}
+		h.notes.Clear("disk-in-use")
+	}
+	h.inventory.FinishRemovals()
+	if s.Journal != nil {
+		h.work.Awaits("the data of a former member to be moved aside")
+		_ = h.resume(ctx) // noted, and tried again by tick
+		s = h.keeper.Now()
+		found, ok = h.adopt(ctx, s)
+	}
+	h.work.Awaits("unfinished prepared data to be removed")
+	h.staging.DropUnfinished(ctx)
+	s = h.keeper.Now()
 	starts := ok && s.Journal == nil && (found || fresh || h.mayStart(ctx, s))
-	h.work.Awaits("the other daemons' record of its disk")
-	back := !found && !fresh && (starts || h.o.Forgets != nil) && h.wentBack(ctx, s)
+	back := !found && !fresh && (h.beside.Load() || (starts || h.o.Forgets != nil) && h.wentBack(s, told))
 	if !back { // a keeper of the record answers once its host is known not to have forgotten what it promised
 		h.asked.Store(true)
 	}
-	if !starts {
+	if !starts && !(ok && h.beside.Load()) {
 		h.advance(ctx)
 		return
 	}
 	if back {
-		h.forgetDisk(ctx, wentBack)
+		if h.forgetDisk(ctx, wentBack); h.keeper.Now().Disk != s.Disk {
+			h.beside.Store(false)
+		}
 		h.advance(ctx)
 		return
 	}
@@ -189,15 +205,20 @@ func (h *Host) block(o obstacle) {
 	h.blocked = o
 }
 
-// wentBack asks the peers whether one of them remembers a later epoch of this
-// disk than the disk itself. Silence is consent (SAFETY.md, rule 9).
-func (h *Host) wentBack(ctx context.Context, s record.State) bool {
-	if h.o.AskPeers == nil {
-		return false
+// blockInUse has nothing written, started or promised while another daemon uses the disk.
+func blockInUse(h *Host, by *cluster.Elsewhere) {
+	o := obstacle{
+		"the daemon at " + by.Endpoint + " runs as this host, with this disk or a copy of it",
+		"end that daemon: delete its pod, or power off its machine; if this disk is a copy, end this daemon. This host goes on within 30 s after the other one was heard last",
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	for _, p := range h.o.AskPeers(ctx) {
+	h.block(o)
+	h.notes.Note(cluster.Problem{Code: "disk-in-use", Sentence: fmt.Sprintf("host %s starts nothing and writes nothing: %s", h.o.ID, o.why), Hint: o.hint, Unfit: true})
+}
+
+// wentBack says whether one of the peers remembers a later epoch of this
+// disk than the disk itself. Silence is consent (SAFETY.md, rule 9).
+func (h *Host) wentBack(s record.State, told []cluster.Ping) bool {
+	for _, p := range told {
 		if p.Cluster == s.Cluster && p.RememberedDisk == s.Disk && p.Remembered > s.Epoch {
 			h.o.Log.Error("another host has seen a later epoch of this disk: the disk was rolled back",
 				"peer", p.Host, "remembered", p.Remembered, "epoch", s.Epoch)

@@ -69,6 +69,10 @@ type Options struct {
 	// no more are to be expected. Nil: there is nobody to ask.
 	AskPeers func(context.Context) []cluster.Ping
 
+	// Elsewhere is another daemon under this host's ID, as those that AskPeers asks hear it at this moment; nil: none. It
+	// never waits. Nil: that is not known.
+	Elsewhere func() *cluster.Elsewhere
+
 	// MayStart is asked before the member is started for the first time after a boot, when none was found running: an error says
 	// why it must not be started yet, and is asked again every 10 s. An intent that is given is kept first: it may supersede
 	// the member. It answers by the end of the context. Nil: nobody is asked.
@@ -143,9 +147,6 @@ func Mint() string {
 }
 
 const (
-	// askTimeout bounds the wait for what peers remember; they ping every 100 ms
-	// after a start, and it costs a lone host that much at each boot.
-	askTimeout = 2 * time.Second
 	// adoptTimeout bounds the look for a process left by an earlier daemon.
 	adoptTimeout = 20 * time.Second
 )
@@ -173,7 +174,7 @@ func (h *Host) Identity() record.Identity {
 	h.mu.Unlock()
 	id := record.Identity{
 		Host: h.o.ID, Disk: s.Disk, Epoch: s.Epoch, Promised: s.Promised, Changes: changes,
-		Generation: s.Newest(),
+		Generation: s.Newest(), Asks: !h.Asked(),
 	}
 	if broken := h.keeper.Broken(); broken != nil {
 		id.Unfit = broken.Sentence

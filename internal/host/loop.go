@@ -141,14 +141,16 @@ func (h *Host) tick(ctx context.Context) {
 	if h.keeper.Broken() != nil {
 		return
 	}
-	h.advance(ctx)
-	h.inventory.Forgive()
-	h.noticeLogByItself()
-	h.work.LooksFor("a check for a place in a cluster run by another program")
-	admitted := h.takeover.Admitted()
-	h.work.LooksFor("") // from here on it is an op that waits
-	if admitted {
-		h.tryTakeOver(ctx)
+	if h.Asked() || !blocked { // else the disk may be another daemon's, and nothing is written
+		h.advance(ctx)
+		h.inventory.Forgive()
+		h.noticeLogByItself()
+		h.work.LooksFor("a check for a place in a cluster run by another program")
+		admitted := h.takeover.Admitted()
+		h.work.LooksFor("") // from here on it is an op that waits
+		if admitted {
+			h.tryTakeOver(ctx)
+		}
 	}
 	s := h.keeper.Now()
 	p := h.o.Process.Status()

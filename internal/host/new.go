@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host/bulk"
@@ -25,7 +26,7 @@ func New(o Options) *Host {
 	}
 	keeper, notes := record.NewKeeper(o.ID, func(s record.State) error { return o.Disk.Save(s) }, o.Log), record.NewNotes(o.Log)
 	h := &Host{
-		o: o, keeper: keeper, notes: notes, sinceStart: &sinceStart{process: o.Process}, Memory: record.NewMemory(keeper, notes),
+		o: o, keeper: keeper, notes: notes, sinceStart: &sinceStart{process: o.Process, began: time.Now()}, Memory: record.NewMemory(keeper, notes),
 		looking: make(chan struct{}, 1), changes: make(chan struct{}, 1),
 		member: member.NewClient(o.ID, keeper, func() cluster.Process { return o.Process.Status() }, o.Member, o.Trusts),
 	}

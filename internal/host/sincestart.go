@@ -2,6 +2,7 @@ package host
 
 import (
 	"sync/atomic"
+	"time"
 
 	"etcdadm.io/cluster"
 )
@@ -9,7 +10,9 @@ import (
 // sinceStart is what is known since the daemon began.
 type sinceStart struct {
 	process Process
+	began   time.Time
 	asked   atomic.Bool
+	beside  atomic.Bool  // another daemon was heard that uses the disk, after this one began
 	served  atomic.Int64 // PID of the process whose member answered a read through a quorum
 }
 

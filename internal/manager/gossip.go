@@ -182,6 +182,7 @@ func (g *Gossip) ping(ctx context.Context, t *target) {
 	reply, err := g.Network.Ping(ctx, endpoint, mine)
 	trip := time.Since(sent)
 	if err == nil {
+		g.doubles.told(endpoint, reply.Elsewhere, time.Now())
 		g.skew(reply, sent, trip)
 		g.hear(reply)
 	}
@@ -246,7 +247,7 @@ func (g *Gossip) say(to cluster.HostID, disk cluster.DiskID) cluster.Ping {
 	id := g.Local.Identity()
 	p := cluster.Ping{
 		Cluster: g.ClusterName, Host: g.self, Endpoint: g.Contact.Endpoint, Disk: id.Disk, Epoch: id.Epoch,
-		Generation: id.Generation, Promised: id.Promised, Changes: id.Changes, Clock: time.Now().UTC().Round(0),
+		Generation: id.Generation, Promised: id.Promised, Changes: id.Changes, Place: g.Place, Asks: id.Asks, Clock: time.Now().UTC().Round(0),
 	}
 	if to != "" {
 		p.RememberedDisk, p.Remembered = g.Local.Remembered(to, disk)

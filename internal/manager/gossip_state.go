@@ -53,6 +53,7 @@ type GossipIntervals struct {
 type GossipOptions struct {
 	Local       gossipLocal
 	Contact     cluster.Contact // how others reach this daemon
+	Place       string          // see [cluster.Ping]
 	ClusterName string
 	Network     gossipNetwork
 	Seeds       discovery.Seeds // nil: others have to come to us
@@ -72,6 +73,7 @@ type Gossip struct {
 
 	pingNow chan struct{} // some target is due sooner than it was
 	leads   chan struct{} // this host began to lead
+	doubles *doubles
 
 	mu       sync.Mutex // guards what follows; never held across a call outside
 	election election.State
@@ -103,7 +105,7 @@ type Gossip struct {
 // NewGossip makes one that talks with nobody yet.
 func NewGossip(o GossipOptions) *Gossip {
 	g := &Gossip{
-		GossipOptions: o, self: o.Contact.Host, pingNow: make(chan struct{}, 1), leads: make(chan struct{}, 1),
+		GossipOptions: o, self: o.Contact.Host, pingNow: make(chan struct{}, 1), leads: make(chan struct{}, 1), doubles: newDoubles(),
 		turned: make(chan struct{}), heard: make(chan struct{}), peers: map[cluster.HostID]*peerState{}, targets: map[string]*target{},
 	}
 	g.election = election.New(g.self, time.Now())

@@ -61,12 +61,29 @@ func (p *peerState) twin(now time.Time) string {
 
 // Ping takes in a ping from another daemon and answers with this one's.
 func (g *Gossip) Ping(_ context.Context, p cluster.Ping) (cluster.Ping, error) {
+	if answer, is := twinsWord(g, p); is && p.Cluster == g.ClusterName && p.Host == g.self {
+		return answer, nil
+	}
 	if p.Cluster != g.ClusterName || p.Host == "" || p.Host == g.self && !g.echo(p) {
 		return cluster.Ping{}, fmt.Errorf("answer ping of host %q of cluster %q: %w", p.Host, p.Cluster, ErrNotOurs)
 	}
+	beside := g.doubles.beside(p, time.Now())
 	g.hear(p)
 	g.pinged(p)
-	return g.say(p.Host, p.Disk), nil
+	answer := g.say(p.Host, p.Disk)
+	answer.Elsewhere = beside
+	return answer, nil
+}
+
+// twinsWord answers a daemon that asks under this host's own ID; false: it is this one, or does not ask, or this one has not
+// settled either.
+func twinsWord(g *Gossip, p cluster.Ping) (cluster.Ping, bool) {
+	if !p.Asks || p.Place == "" || p.Place == g.Place || g.Local.Identity().Asks {
+		return cluster.Ping{}, false
+	}
+	answer := g.say("", "")
+	answer.Elsewhere = &cluster.Elsewhere{Endpoint: g.Contact.Endpoint}
+	return answer, true
 }
 
 // hear takes in what another daemon says, asked or not.
@@ -74,7 +91,7 @@ func (g *Gossip) hear(p cluster.Ping) {
 	if p.Cluster != g.ClusterName || p.Host == "" {
 		return
 	}
-	if p.Host == g.self {
+	if p.Host == g.self || !g.doubles.hear(p, time.Now()) {
 		return
 	}
 	g.Local.Remember([]cluster.Ping{p})

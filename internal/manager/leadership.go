@@ -69,7 +69,7 @@ func (g *Gossip) judge(id record.Identity) {
 	unfit := id.Unfit
 	switch {
 	case unfit != "":
-	case id.Disk == "":
+	case id.Disk == "" || id.Asks: // another daemon may be this host
 		unfit = "its host is starting"
 	case g.twin.disputes(now):
 		unfit = "another daemon, at " + g.twin.endpoint + ", has its host ID"

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/say"
@@ -39,7 +40,7 @@ func New(o Options) (*Manager, error) {
 	m := &Manager{o: o, log: o.Log, self: o.Contact.Host, said: say.NewOnce(o.Log), wake: make(chan struct{}, 1), goals: make(chan *request)}
 	again, i := func() { wake.Up(m.wake) }, o.Intervals
 	m.gossip = NewGossip(GossipOptions{
-		Local: o.Local, Contact: o.Contact, ClusterName: o.ClusterName, Network: o.Network, Seeds: o.Seeds,
+		Local: o.Local, Contact: o.Contact, Place: o.Place, ClusterName: o.ClusterName, Network: o.Network, Seeds: o.Seeds,
 		Named: func(id cluster.HostID) bool { return o.Spec != nil && slices.Contains(o.Spec.Hosts, id) },
 		Wake:  again, Say: m.said.Say, Log: o.Log,
 		Intervals: GossipIntervals{Quick: i.Quick, Idle: i.Idle, Silent: i.Silent, Discovery: i.Discovery, PingTimeout: i.PingTimeout},
@@ -93,6 +94,9 @@ func (m *Manager) Ping(ctx context.Context, p cluster.Ping) (cluster.Ping, error
 
 // AskPeers collects what the other daemons remember of this host (see [Gossip.AskPeers]).
 func (m *Manager) AskPeers(ctx context.Context) []cluster.Ping { return m.gossip.AskPeers(ctx) }
+
+// Elsewhere is another daemon under this host's ID, as others hear it at this moment; nil: nobody does.
+func (m *Manager) Elsewhere() *cluster.Elsewhere { return m.gossip.doubles.elsewhere(time.Now()) }
 
 // Forget drops a host out of what this daemon knows and remembers (see [Gossip.Forget]).
 func (m *Manager) Forget(id cluster.HostID) error { return m.gossip.Forget(id) }

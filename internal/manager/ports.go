@@ -93,6 +93,7 @@ type Intervals struct {
 type Options struct {
 	Local       Local
 	Contact     cluster.Contact // how others reach this daemon
+	Place       string          // see [cluster.Ping]; empty: not known
 	ClusterName string
 	Network     Network
 	Seeds       discovery.Seeds // nil: others have to come to us

@@ -157,12 +157,13 @@ func (w *World) start(m *machine) *daemon {
 		Intents: control.Intents{Folder: d.folder()}, Promoted: folder.Promoted,
 		Reacher: simReacher{d},
 		Sources: simSources{d}, PruneAfter: w.pruning.after,
-		AskPeers: func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) },
-		MayStart: d.keeping.MayStart, Forgets: d.keeping.Forget, Mint: d.mint, Log: log,
+		AskPeers:  func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) },
+		Elsewhere: func() *cluster.Elsewhere { return d.manager.Elsewhere() },
+		MayStart:  d.keeping.MayStart, Forgets: d.keeping.Forget, Mint: d.mint, Log: log,
 	})
 	var err error
 	d.manager, err = manager.New(manager.Options{
-		Local: simLocal{d.host, m}, Contact: cluster.Contact{Host: m.ID(), Endpoint: m.endpoint()}, ClusterName: clusterName,
+		Local: simLocal{d.host, m}, Contact: cluster.Contact{Host: m.ID(), Endpoint: m.endpoint()}, Place: m.name, ClusterName: clusterName,
 		Network: network{d}, Seeds: seeds{w}, Control: folder, Spec: w.static,
 		Catalogue: simCatalogue{d}, BackupInterval: w.every, DrillInterval: w.drills, Upkeep: w.upkeep,
 		MemberIDs: memberIDs, Mint: d.mint, Rand: d.rand, Log: log, Intervals: intervals,

@@ -10,5 +10,6 @@ type Identity struct {
 	Generation uint64         // the highest that the host has heard of
 	Promised   cluster.Fence
 	Changes    uint64 // counts what Changes tells
+	Asks       bool   // it has not settled yet whether it goes on with its disk
 	Unfit      string // why this host's daemon must not lead; empty: it may
 }
