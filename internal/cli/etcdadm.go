@@ -271,8 +271,8 @@ func writeSeed(ctx context.Context, w io.Writer, folder *control.Folder, said co
 // snapshotCommand is about a snapshot in a file, without a store.
 func snapshotCommand(program daemon.Program) *cobra.Command {
 	var r reach
-	c := group("snapshot", "Save, look into and restore a snapshot in a file")
+	c := group("snapshot", "Save, make, look into and restore a snapshot in a file")
 	r.outputFlag(c)
-	c.AddCommand(saveCommand(&r), snapshotStatusCommand(&r), snapshotRestoreCommand(&r, program), dumpCommand())
+	c.AddCommand(saveCommand(&r), snapshotStatusCommand(&r), snapshotRestoreCommand(&r, program), snapshotExtractCommand(&r, program), dumpCommand())
 	return c
 }

@@ -72,6 +72,7 @@ ETCDADM_BACKUP_STORE=s3://BUCKET/FOLDER etcdadm auto --cluster-name=etcd --data-
 	"restore":            "etcdadm restore NAME --dry-run\netcdadm restore NAME --yes --wait 10m\netcdadm restore --undo --from HOST --dir DIRECTORY --yes",
 	"seed":               "etcdadm seed s3://BUCKET/FOLDER --version 3.7.3 --nodes 3\netcdadm seed s3://BUCKET/FOLDER --nodes 5",
 	"snapshot dump":      `etcdadm snapshot dump /tmp/snapshot.db --prefix /registry/secrets/`,
+	"snapshot extract":   `etcdadm snapshot extract /mnt/copy/etcdadm /tmp/snapshot.db -o json`,
 	"snapshot restore":   `etcdadm snapshot restore /tmp/snapshot.db --data-dir-out /var/lib/etcd --name a --peer-url https://192.0.2.1:2380`,
 	"snapshot save":      `etcdadm snapshot save /tmp/snapshot.db --etcd-endpoints https://127.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key`,
 	"snapshot status":    `etcdadm snapshot status /tmp/snapshot.db`,

@@ -58,6 +58,17 @@ type remains struct {
 	lock   *bbolt.DB
 }
 
+// SurvivorOf looks into the data directory of a stopped member, and changes nothing in it. On a running member it is
+// [ErrRunning], without one [ErrNoMember].
+func SurvivorOf(ctx context.Context, dataDir string) (Survivor, error) {
+	r, err := openRemains(ctx, dataDir)
+	if err != nil {
+		return Survivor{}, fmt.Errorf("look into %s: %w", dataDir, err)
+	}
+	defer r.close()
+	return r.Survivor, nil
+}
+
 func (r *remains) close() { r.lock.Close() }
 
 // openRemains reads the data directory of a stopped member and changes nothing

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"etcdadm.io/internal/daemon"
+	"etcdadm.io/internal/host/datadir"
+	"etcdadm.io/internal/progress"
+	"etcdadm.io/internal/release"
+	"etcdadm.io/internal/snapshot"
+	"github.com/spf13/cobra"
+)
+
+// extractedFile is what extract prints for programs.
+type extractedFile struct {
+	snapshot.Extracted
+	File    string `json:"file"`
+	DataDir string `json:"dataDir"` // etcd's, of the stopped member
+	Etcd    string `json:"etcd"`    // the release that applied the log
+}
+
+func snapshotExtractCommand(r *reach, program daemon.Program) *cobra.Command {
+	var o fileRestore // its releases
+	c := &cobra.Command{
+		Use: "extract DATA-DIR FILE", Short: "Make a snapshot of the data directory of a stopped member",
+		Long: `extract makes a snapshot of all that a stopped member has: its database, and every entry
+of its log, since nobody can know which of the last ones were acknowledged. The
+directory is etcd's, or a daemon's --data-dir, as of a copied volume; it is not changed.
+Of several members of one cluster take the one whose log goes furthest: compare "last"
+in -o json. For a cluster with daemons that lost its quorum use "etcdadm recover".`,
+		Args: words(cobra.ExactArgs(2)),
+		RunE: func(c *cobra.Command, args []string) error {
+			var done extractedFile
+			err := tells(c, func(ctx context.Context) (err error) {
+				ctx, cancel := context.WithTimeout(ctx, workTimeout)
+				defer cancel()
+				done, err = extractFile(ctx, &o, finderOf(program, o.releases), args[0], args[1])
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return r.print(c.OutOrStdout(), done, func(w io.Writer) {
+				s := done.Survivor
+				fmt.Fprintf(w, "made %s of member %s of cluster %s: last entry %d of term %d, %d of them not in its database before, revision %d, %s, %s\n",
+					done.File, s.Member, s.Cluster, s.Last.Index, s.Last.Term, done.Applied, done.Info.Revision, keysWords(done.Info.Keys), sizeWords(done.Info.Size))
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.version, "etcd-version", "", "the release that the member ran; the default is the newest at hand that is of its minor release")
+	f.StringSliceVar(&o.releases, "release-dir", nil, "directory with etcd releases (repeatable)")
+	return c
+}
+
+func extractFile(ctx context.Context, o *fileRestore, finder *release.Finder, dir, file string) (extractedFile, error) {
+	dir, err := memberData(dir)
+	if err != nil {
+		return extractedFile{}, err
+	}
+	progress.Begin(ctx, 0, "", "reading the member's log and database")
+	s, err := snapshot.SurvivorOf(ctx, dir)
+	switch {
+	case errors.Is(err, snapshot.ErrRunning):
+		return extractedFile{}, &Failure{Code: ExitUnsafe, Err: err, Advice: "stop that etcd, or save a snapshot of it: etcdadm snapshot save"}
+	case err != nil:
+		return extractedFile{}, err
+	}
+	with, err := o.tool(ctx, finder, snapshot.Info{StorageVersion: s.StorageVersion, ClusterVersion: s.ClusterVersion})
+	if err != nil {
+		return extractedFile{}, err
+	}
+	out := extractedFile{File: file, DataDir: dir, Etcd: with.Version}
+	progress.Begin(ctx, 0, "", "applying the rest of the log")
+	out.Extracted, err = snapshot.Extract(ctx, snapshot.ExtractOptions{DataDir: dir, File: file, Release: with})
+	if errors.Is(err, snapshot.ErrExists) {
+		return out, usage("name a file that does not exist; nothing is overwritten", "%w", err)
+	}
+	return out, err
+}
+
+// memberData is etcd's directory: the one that was named, or that of the member which a daemon's directory has.
+func memberData(dir string) (string, error) {
+	if _, err := os.Stat(filepath.Join(dir, "member")); err == nil {
+		return dir, nil
+	}
+	s, err := datadir.KnownState(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", usage("name etcd's data directory, which has member/ in it, or a daemon's --data-dir", "%s has no member's data", dir)
+	case err != nil:
+		return "", err
+	case s.Local.Token == "":
+		return "", usage("look into data-trashcan/ there for what was set aside", "the daemon of %s carries no member", dir)
+	}
+	return filepath.Join(dir, "data", s.Local.Token), nil
+}
