@@ -1,0 +1,440 @@
+package v1alpha1
+
+import (
+	"time"
+
+	"etcdadm.io/internal/duration"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// EtcdCluster is one etcd cluster: in pods that the operator makes, or, with spec.hosts, on hosts that somebody else runs.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=etcd,categories=all
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.voters,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.size`
+// +kubebuilder:printcolumn:name="Up",type=integer,JSONPath=`.status.up`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Generation",type=integer,JSONPath=`.status.generation`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Backup",type=date,JSONPath=`.status.lastBackup.at`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name has more than 40 characters: names of hosts, pods and Services are made of it; choose a shorter one"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name is part of DNS names: use small letters, digits and dashes, with a letter first"
+type EtcdCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ClusterSpec   `json:"spec"`
+	Status ClusterStatus `json:"status,omitempty"`
+}
+
+// EtcdClusterList is a list of them.
+//
+// +kubebuilder:object:root=true
+type EtcdClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []EtcdCluster `json:"items"`
+}
+
+// ClusterSpec is what is wanted of a cluster.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.hosts) || has(self.storage)",message="storage.size is missing: each member keeps its data on a volume of its own, such as storage: {size: 8Gi}"
+// +kubebuilder:validation:XValidation:rule="!has(self.hosts) || !(has(self.storage) || has(self.pod) || has(self.backup) || has(self.tls) || has(self.network) || has(self.bootstrap))",message="hosts names daemons outside of Kubernetes, which have their own storage, pod, backup, tls, network and bootstrap: leave those out"
+// +kubebuilder:validation:XValidation:rule="has(self.hosts) == has(oldSelf.hosts)",message="hosts cannot be added or taken away later: a cluster is in pods, or on hosts; make another EtcdCluster"
+type ClusterSpec struct {
+	// Size is how many members vote. An even one survives no more failures than the odd one below.
+	// +kubebuilder:validation:XValidation:rule="self in [1, 3, 5, 7, 9]",message="a cluster has 1, 3, 5, 7 or 9 members: an even number survives no more failures than the odd one below"
+	Size int32 `json:"size"`
+	// Version of etcd, such as 3.7.3. It has no default.
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+\\\\.[0-9]+\\\\.[0-9]+$')",message="version is a release of etcd with all three numbers and without a v, such as 3.7.3"
+	Version string `json:"version"`
+	// Storage is the volume of each member.
+	// +optional
+	Storage *Storage `json:"storage,omitempty"`
+	// ReplaceAfter is how long a host is silent before another one is made in its place. Default 5m.
+	// +optional
+	ReplaceAfter Duration `json:"replaceAfter,omitempty"`
+	// SpareHosts is how many hosts beyond size stand by, with a volume and without a member.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3
+	// +optional
+	SpareHosts int32 `json:"spareHosts,omitempty"`
+	// Spread says whether two hosts may share a node: Required (the default) never, Preferred where there is no other.
+	// +kubebuilder:validation:Enum=Required;Preferred
+	// +optional
+	Spread Spread `json:"spread,omitempty"`
+	// Options are etcd's, as flag names without dashes.
+	// +kubebuilder:validation:MaxProperties=64
+	// +optional
+	Options map[string]string `json:"options,omitempty"`
+	// Recovery says what is done when the quorum is lost.
+	// +optional
+	Recovery *Recovery `json:"recovery,omitempty"`
+	// Upgrade has what a person accepts on the way to another version.
+	// +optional
+	Upgrade *Upgrade `json:"upgrade,omitempty"`
+	// Releases are images of etcd versions that the operator's image does not carry.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=version
+	// +optional
+	Releases []Release `json:"releases,omitempty"`
+	// Backup says where backups go and when.
+	// +optional
+	Backup *BackupPolicy `json:"backup,omitempty"`
+	// TLS is about certificates. Without it all is encrypted by authorities that the operator makes.
+	// +optional
+	TLS *TLS `json:"tls,omitempty"`
+	// Network is about what may connect, and how.
+	// +optional
+	Network *Network `json:"network,omitempty"`
+	// Deletion says what becomes of the data when this object is deleted.
+	// +optional
+	Deletion *Deletion `json:"deletion,omitempty"`
+	// Hibernate: back up, then run no pod until it is false again.
+	// +optional
+	Hibernate bool `json:"hibernate,omitempty"`
+	// Paused: the operator changes nothing, and the daemons hold the member count.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// Bootstrap says what a new cluster is made from. It counts once, before there is a generation.
+	// +optional
+	Bootstrap *Bootstrap `json:"bootstrap,omitempty"`
+	// Pod is laid over the pods' template, as a strategic merge.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +optional
+	Pod *runtime.RawExtension `json:"pod,omitempty"`
+	// Hosts is the store of a cluster outside of Kubernetes.
+	// +optional
+	Hosts *HostStore `json:"hosts,omitempty"`
+}
+
+// Duration is a length of time as people write it: 90s, 15m, 1h30m, 1d.
+//
+// +kubebuilder:validation:MaxLength=20
+// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h|d|y))+$')",message="a length of time is a number with a unit, such as 90s, 15m, 24h or 7d"
+type Duration string
+
+// Or is the length of time, or another one where none is said. What the API server let through can be read, except where it
+// is longer than 292 years, and that is as good as never.
+func (d Duration) Or(other time.Duration) time.Duration {
+	if d == "" {
+		return other
+	}
+	length, err := duration.Parse(string(d))
+	if err != nil {
+		return 292 * duration.Year
+	}
+	return length
+}
+
+// Storage is a member's volume.
+//
+// +kubebuilder:validation:XValidation:rule="type(self.size) == int ? self.size >= 104857600 : quantity(self.size).compareTo(quantity('100Mi')) >= 0",message="storage.size is less than 100Mi: etcd's log alone needs more"
+type Storage struct {
+	// Size of each volume, such as 8Gi.
+	Size resource.Quantity `json:"size"`
+	// Class is the StorageClass; without it the default one.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Class string `json:"class,omitempty"`
+	// AccessMode: ReadWriteOncePod, where the driver has it, keeps a second pod from the volume. Default ReadWriteOnce.
+	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteOncePod
+	// +optional
+	AccessMode string `json:"accessMode,omitempty"`
+}
+
+// Spread says whether two hosts may share a node.
+type Spread string
+
+// Values of Spread.
+const (
+	SpreadRequired  Spread = "Required"
+	SpreadPreferred Spread = "Preferred"
+)
+
+// RecoveryMode says who decides that writes may be lost to get a quorum again.
+type RecoveryMode string
+
+// Values of RecoveryMode.
+const (
+	RecoverManually      RecoveryMode = "Manual"
+	RecoverAutomatically RecoveryMode = "Automatic"
+)
+
+// Recovery says what is done when the quorum is lost.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Automatic' || has(self.after)",message="recovery.after is missing: say how long the quorum has to be gone before writes may be given up, such as after: 10m"
+// +kubebuilder:validation:XValidation:rule="!has(self.after) || (has(self.mode) && self.mode == 'Automatic')",message="recovery.after goes with mode: Automatic alone"
+type Recovery struct {
+	// Mode Automatic recovers from the furthest survivor by itself, which may lose writes. Default Manual.
+	// +kubebuilder:validation:Enum=Manual;Automatic
+	// +optional
+	Mode RecoveryMode `json:"mode,omitempty"`
+	// After is how long the quorum has to be gone.
+	// +optional
+	After Duration `json:"after,omitempty"`
+}
+
+// Upgrade has what a person accepts on the way to another version.
+type Upgrade struct {
+	// PauseBeforeLast keeps one voter on the former release line, as a way back.
+	// +optional
+	PauseBeforeLast bool `json:"pauseBeforeLast,omitempty"`
+	// AcceptOutageTo is a version that may be reached with every member stopped for a while.
+	// +kubebuilder:validation:MaxLength=20
+	// +optional
+	AcceptOutageTo string `json:"acceptOutageTo,omitempty"`
+	// AcceptLoss is the digest of a list of losses that a person has read.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	AcceptLoss string `json:"acceptLoss,omitempty"`
+}
+
+// Release is an image with a version of etcd.
+type Release struct {
+	// +kubebuilder:validation:MaxLength=20
+	Version string `json:"version"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image"`
+}
+
+// SecretName names a Secret of the same namespace.
+type SecretName struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// BackupPolicy says where backups go and when.
+type BackupPolicy struct {
+	// Store is a URL, such as s3://bucket/path. Each cluster needs one of its own.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(s3|gs|azureblob)://.+')",message="backup.store is a URL such as s3://bucket/path, gs://bucket/path or azureblob://container/path"
+	Store string `json:"store"`
+	// Credentials is a Secret whose keys become the environment of the daemons.
+	// +optional
+	Credentials *SecretName `json:"credentials,omitempty"`
+	// Interval between backups. Default 15m.
+	// +optional
+	Interval Duration `json:"interval,omitempty"`
+	// DrillInterval is how often the newest backup is restored and compared. Default: never.
+	// +optional
+	DrillInterval Duration `json:"drillInterval,omitempty"`
+	// KeepLast keeps the newest so many, however old.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	KeepLast int32 `json:"keepLast,omitempty"`
+	// Recipients are public keys of age that backups are encrypted to.
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Recipients []Recipient `json:"recipients,omitempty"`
+}
+
+// Recipient is a public key of age.
+//
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:XValidation:rule="self.startsWith('age1')",message="a recipient is a public key of age, which begins with age1"
+type Recipient string
+
+// TLS is about certificates.
+type TLS struct {
+	// Clients gives the side of etcd's clients to cert-manager.
+	// +optional
+	Clients *TLSClients `json:"clients,omitempty"`
+	// Rotate is one more than before to have the authorities replaced.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="tls.rotate only grows: one more than before replaces the authorities"
+	// +optional
+	Rotate int32 `json:"rotate,omitempty"`
+}
+
+// TLSClients is the side of etcd's clients.
+type TLSClients struct {
+	IssuerRef IssuerRef `json:"issuerRef"`
+}
+
+// IssuerRef names an issuer of cert-manager.
+type IssuerRef struct {
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// +kubebuilder:validation:Enum=Issuer;ClusterIssuer
+	// +optional
+	Kind string `json:"kind,omitempty"`
+}
+
+// Network is about what may connect, and how.
+type Network struct {
+	// Policy: make a NetworkPolicy that closes all but the clients' port to others. Default true.
+	// +optional
+	Policy *bool `json:"policy,omitempty"`
+	// Service is the one that clients use.
+	// +optional
+	Service *ClientService `json:"service,omitempty"`
+}
+
+// ClientService is the Service that clients use.
+type ClientService struct {
+	// +kubebuilder:validation:Enum=ClusterIP;LoadBalancer;NodePort
+	// +optional
+	Type string `json:"type,omitempty"`
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Deletion says what becomes of the data when the EtcdCluster is deleted.
+type Deletion struct {
+	// FinalBackup: IfStore (the default), Always, which waits for a store, or Never.
+	// +kubebuilder:validation:Enum=IfStore;Always;Never
+	// +optional
+	FinalBackup string `json:"finalBackup,omitempty"`
+	// Volumes: KeepUnproven (the default) keeps them unless a proven backup was taken last; Delete deletes them in any case;
+	// Keep keeps them in any case.
+	// +kubebuilder:validation:Enum=KeepUnproven;Keep;Delete
+	// +optional
+	Volumes string `json:"volumes,omitempty"`
+	// Protected: an admission policy of the operator's installation refuses to delete this object.
+	// +optional
+	Protected bool `json:"protected,omitempty"`
+}
+
+// Bootstrap says what a new cluster is made from.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.restore), has(self.claims), has(self.adopt)].exists_one(x, x)",message="bootstrap has one source: restore, claims or adopt"
+type Bootstrap struct {
+	// +optional
+	Restore *BootstrapRestore `json:"restore,omitempty"`
+	// Claims are copies of a cluster's volumes; the furthest is taken.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=9
+	// +optional
+	Claims []string `json:"claims,omitempty"`
+	// +optional
+	Adopt *Adopt `json:"adopt,omitempty"`
+}
+
+// BootstrapRestore is a backup in spec.backup.store.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.newestProven) && self.newestProven, has(self.backup)].exists_one(x, x)",message="bootstrap.restore has one source: newestProven: true, or backup"
+type BootstrapRestore struct {
+	// +optional
+	NewestProven bool `json:"newestProven,omitempty"`
+	// +optional
+	Backup string `json:"backup,omitempty"`
+}
+
+// Adopt is a cluster that runs elsewhere.
+type Adopt struct {
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=9
+	Endpoints []string `json:"endpoints"`
+	// Secret has the keys of its authorities.
+	Secret SecretName `json:"secret"`
+}
+
+// HostStore is the store of a cluster outside of Kubernetes.
+type HostStore struct {
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="hosts.store is that of one cluster and never changes: make another EtcdCluster"
+	Store string `json:"store"`
+	// +optional
+	Credentials *SecretName `json:"credentials,omitempty"`
+}
+
+// ClusterStatus is what is seen of a cluster. The daemons tell most of it.
+type ClusterStatus struct {
+	// ObservedGeneration is the metadata.generation that this is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Generation counts foundings, restores and recoveries of the data.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+	// ClusterID is etcd's.
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
+	// Leader is the host whose daemon leads.
+	// +optional
+	Leader string `json:"leader,omitempty"`
+	// Version that all members run; between two versions the lower one.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Voters is how many members vote.
+	// +optional
+	Voters int32 `json:"voters,omitempty"`
+	// Up is how many of them are up.
+	// +optional
+	Up int32 `json:"up,omitempty"`
+	// Selector finds the pods.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Hosts []HostStatus `json:"hosts,omitempty"`
+	// +listType=atomic
+	// +optional
+	Blockers []Blocker `json:"blockers,omitempty"`
+	// +optional
+	LastBackup *BackupStatus `json:"lastBackup,omitempty"`
+	// +optional
+	ProvenBackup *BackupStatus `json:"provenBackup,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// HostStatus is one host.
+type HostStatus struct {
+	Name string `json:"name"`
+	// +optional
+	Node string `json:"node,omitempty"`
+	// +optional
+	Member string `json:"member,omitempty"`
+	// Role is voter, learner, or empty: it carries no member.
+	// +optional
+	Role string `json:"role,omitempty"`
+	// +optional
+	Up bool `json:"up,omitempty"`
+	// Why says what is wrong with it, or why its volume stays.
+	// +optional
+	Why string `json:"why,omitempty"`
+	// SilentSince is since when fresh words of the daemons do not have it among those that they hear.
+	// +optional
+	SilentSince *metav1.Time `json:"silentSince,omitempty"`
+}
+
+// Blocker is something that a person should know of.
+type Blocker struct {
+	Code     string `json:"code"`
+	Sentence string `json:"sentence"`
+	// +optional
+	Command string `json:"command,omitempty"`
+}
+
+// BackupStatus is a backup.
+type BackupStatus struct {
+	Name string `json:"name"`
+	// +optional
+	At metav1.Time `json:"at,omitempty"`
+}
+
+// Types of a cluster's conditions.
+const (
+	Ready       = "Ready"       // all is as the spec asks
+	Available   = "Available"   // a quorum serves
+	Progressing = "Progressing" // something is on its way
+	Degraded    = "Degraded"    // something is wrong that clients need not notice
+	BackedUp    = "BackedUp"    // a backup is newer than twice its interval
+	Reporting   = "Reporting"   // the daemons tell of themselves
+)
