@@ -1,0 +1,332 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// most is how many hosts beyond those that are wanted may run at once, for exchanges and for hosts that stay silent.
+const most = 2
+
+// Next is what the operator does next. The order of the parts is policy: what forbids everything, the end, what has to be
+// there, the spec, and last what may go.
+func Next(w World) Decision {
+	var d Decision
+	if w.forbidden(&d) {
+		return d
+	}
+	if !w.Want.Deleted.IsZero() {
+		w.end(&d)
+		return d
+	}
+	if w.Want.Paused {
+		w.pause(&d)
+		return d
+	}
+	if w.Want.Hibernate && w.Record.There {
+		w.sleep(&d)
+		return d
+	}
+	if refused := w.refused(); refused != nil {
+		d.Waits = append(d.Waits, *refused)
+		return d
+	}
+	if !w.Record.There {
+		d.do(Step{Kind: MakeRecord, N: w.lastNumber() + 1, Why: "the cluster has no control objects"})
+		return d
+	}
+	d.do(Step{Kind: MakeShared, Why: "the cluster's shared objects are as they are to be"})
+	w.hosts(&d)
+	w.budget(&d)
+	w.spec(&d)
+	if d.idle() {
+		d.Steps = w.leftovers(&d)
+	}
+	return d
+}
+
+// refused says why nothing is made of what the EtcdCluster asks for; nil: it can be.
+func (w *World) refused() *Wait {
+	if len(w.Want.Unsupported) > 0 {
+		return &Wait{Code: NotSupported, Sentence: fmt.Sprintf("this operator does not act on %s yet: leave it out", strings.Join(w.Want.Unsupported, ", "))}
+	}
+	if w.Want.Refused != "" {
+		return &Wait{Code: SpecRefused, Sentence: w.Want.Refused}
+	}
+	if err := w.Want.Spec.Validate(); err != nil {
+		return &Wait{Code: SpecRefused, Sentence: strings.TrimPrefix(err.Error(), cluster.ErrSpec.Error()+": ")}
+	}
+	return nil
+}
+
+// idle: nothing but what is looked after all the time is to be done.
+func (d *Decision) idle() bool {
+	return !slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Kind != MakeShared && s.Kind != RenewLeaves })
+}
+
+// forbidden says whether nothing at all may be done.
+func (w *World) forbidden(d *Decision) bool {
+	deleted := !w.Want.Deleted.IsZero()
+	switch {
+	case deleted && w.KindEnds:
+		d.do(Step{Kind: LetGo, Why: "the kind EtcdCluster is being deleted, which is no word about clusters: all runs on"})
+	case deleted && w.Record.Copied:
+		d.do(Step{Kind: LetGo, Why: "what is here is a copy of another cluster's"})
+	case w.Record.Copied:
+		d.wait(RecordCopied, "the control object is a copy of another cluster's: nothing is done here. Make a new EtcdCluster from a backup or from the copied claims")
+	case w.Unread != "" && !deleted:
+		d.wait(RecordUnread, "the control object cannot be read: "+w.Unread)
+	case len(w.Taken) > 0 && !deleted:
+		d.wait(NameTaken, fmt.Sprintf("%s: somebody else's object has this name. Delete it, or choose another name for the EtcdCluster", strings.Join(w.Taken, ", ")))
+	case w.StoreOf != "" && !deleted:
+		d.wait(StoreTaken, fmt.Sprintf("EtcdCluster %s has the same backup store: give each cluster one of its own", w.StoreOf))
+	default:
+		return false
+	}
+	return true
+}
+
+// pause has the daemons hold the member count, and does nothing else.
+func (w *World) pause(d *Decision) {
+	d.wait(Paused, "spec.paused is true: the operator changes nothing, and the daemons keep the members that are there")
+	if w.Spec == nil || w.Spec.Hold {
+		return
+	}
+	held := *w.Spec
+	held.Hold = true
+	d.do(Step{Kind: WriteSpec, Spec: &held, Held: true, Why: "paused"})
+}
+
+// sleep stops the hosts, one after the other, once a backup is there.
+func (w *World) sleep(d *Decision) {
+	d.wait(Hibernates, "spec.hibernate is true: no pod runs")
+	runs := slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running })
+	if t := w.fresh(); w.Want.Backup && runs && (t == nil || w.Now.Sub(t.Backed) > time.Hour) {
+		d.do(Step{Kind: AskBackup, Why: "the cluster is to hibernate"})
+		d.wait(BackupMissing, "a backup is taken before the hosts stop")
+		return
+	}
+	for _, h := range w.Hosts {
+		if h.Running {
+			d.do(Step{Kind: StopHost, N: h.N, Host: h.Name, Why: "spec.hibernate is true"})
+			return
+		}
+	}
+}
+
+func (w *World) lastNumber() (n int) {
+	for _, h := range w.Hosts {
+		n = max(n, h.N)
+	}
+	return max(n, w.Record.Next-1)
+}
+
+// stays says whether a host is one to keep: nothing of it is lost, and nobody wants another one in its place.
+func (h Host) stays() bool { return h.Set && h.Claim == ClaimThere && !h.Replace }
+
+// lost says whether a host has been silent for too long.
+func (w *World) lost(h Host) bool {
+	return !h.SilentSince.IsZero() && w.Now.Sub(h.SilentSince) >= w.Want.ReplaceAfter
+}
+
+// hosts makes those that are missing: all at once for a cluster that is new or grows, one at a time in place of others.
+func (w *World) hosts(d *Decision) {
+	var nominal, sound, carrying, running int
+	var pending string
+	for _, h := range w.Hosts {
+		if w.retired(h) {
+			continue
+		}
+		h = w.complete(d, h)
+		if h.Running {
+			running++
+		}
+		switch _, heard, known := w.Hears(h.Name); {
+		case h.stays() && w.lost(h):
+			nominal++
+		case h.stays():
+			nominal++
+			sound++
+			if known && !heard && !w.votes(h.Name) {
+				pending = h.Name
+			}
+		case w.votes(h.Name):
+			carrying++
+		}
+	}
+	wanted := w.Want.Spec.MemberCount + w.Want.Spare
+	switch missing := wanted - nominal - carrying; {
+	case w.Record.Remade && w.Intent == nil:
+		d.wait(RecordGone, "the control object was made anew: no host is made before the hosts have written the cluster's record back")
+		return
+	case missing > 0:
+		for i := range missing {
+			d.do(Step{Kind: MakeHost, N: w.lastNumber() + 1 + i, Why: fmt.Sprintf("%d hosts are wanted, %d are there", wanted, nominal+carrying)})
+		}
+		return
+	case sound >= wanted && !w.noHost():
+		return
+	}
+	switch {
+	case pending != "":
+		d.Waits = append(d.Waits, Wait{Code: Pending, Host: pending, Sentence: pending + " is made in place of another host and does not run yet: no further one is made before", Command: "kubectl describe pod " + pending + "-0"})
+	case running >= wanted+most:
+		d.wait(TooManyHosts, fmt.Sprintf("%d hosts run, %d are wanted: no further one is made in place of those that are silent", running, wanted))
+	default:
+		d.do(Step{Kind: MakeHost, N: w.lastNumber() + 1, Why: fmt.Sprintf("%d of %d hosts can stay: another one takes a place", sound, wanted)})
+	}
+}
+
+// complete makes what is missing of a host, and gives it as it is then. A volume that is gone is none of that: it would be
+// another one under the same name.
+func (w *World) complete(d *Decision, h Host) Host {
+	switch {
+	case h.Claim == ClaimThere && !(h.Set && h.Leaves) || h.Kept:
+		d.do(Step{Kind: MakeHost, N: h.N, Host: h.Name, Why: "something of the host is missing"})
+		h.Set, h.Running = true, true
+	case h.Set && !h.Running:
+		d.do(Step{Kind: StartHost, N: h.N, Host: h.Name, Why: "it may carry a member"})
+		h.Running = true
+	case h.LeavesDue:
+		d.do(Step{Kind: RenewLeaves, N: h.N, Host: h.Name, Why: "a third of their life is over"})
+	}
+	return h
+}
+
+// noHost says whether the daemons ask for another host.
+func (w *World) noHost() bool {
+	t := w.fresh()
+	return t != nil && slices.Contains(t.Blockers, "no-host")
+}
+
+// quorumOf is how many pods may not be drained; 0: there is no budget for one member.
+func quorumOf(voters int) int {
+	if voters <= 1 {
+		return 0
+	}
+	return voters/2 + 1
+}
+
+// budget raises it before the spec asks for more. It goes down when nothing else is to be done.
+func (w *World) budget(d *Decision) {
+	if least := quorumOf(w.largest()); w.Budget < least {
+		d.do(Step{Kind: SetBudget, AtLeast: least, Why: fmt.Sprintf("%d members vote, or are to vote", w.largest())})
+	}
+}
+
+// largest is the number of voters that are, or are to be by anything that is written or wanted.
+func (w *World) largest() int {
+	n := max(w.voters(), w.Want.Spec.MemberCount)
+	if w.Spec != nil {
+		n = max(n, w.Spec.MemberCount)
+	}
+	return n
+}
+
+// spec writes what the daemons go by, once the hosts that it names are there. Of a spec that is written it amends the
+// operator's own keys.
+func (w *World) spec(d *Decision) {
+	now := cluster.Spec{}
+	if w.Spec != nil {
+		now = *w.Spec
+	}
+	want := w.Want.Spec
+	now.MemberCount, now.EtcdVersion, now.DeadAfter, now.AutoRecoverAfter = want.MemberCount, want.EtcdVersion, want.DeadAfter, want.AutoRecoverAfter
+	now.PauseBeforeLast, now.AcceptLoss, now.Options = want.PauseBeforeLast, want.AcceptLoss, want.Options
+	if v, _, _ := strings.Cut(now.AcceptOutage, " "); v != want.AcceptOutage { // a word that was given is not given again
+		now.AcceptOutage = ""
+		if v, err := cluster.ParseVersion(want.AcceptOutage); err == nil {
+			now.AcceptOutage = cluster.Consent(v, w.Now)
+		}
+	}
+	if w.Record.Held {
+		now.Hold = false
+	}
+	now.Hosts = w.names()
+	if len(now.Hosts) < now.MemberCount {
+		return // hosts are missing, which are being made
+	}
+	if w.Spec == nil || !w.Spec.Equal(now) || w.Record.Held {
+		d.do(Step{Kind: WriteSpec, Spec: &now, Why: w.differs(now)})
+	}
+}
+
+// differs says in a word why the spec is written.
+func (w *World) differs(now cluster.Spec) string {
+	switch was := w.Spec; {
+	case was == nil:
+		return "the hosts are there"
+	case was.MemberCount != now.MemberCount:
+		return fmt.Sprintf("%d members in place of %d", now.MemberCount, was.MemberCount)
+	case was.EtcdVersion != now.EtcdVersion:
+		return fmt.Sprintf("etcd %s in place of %s", now.EtcdVersion, was.EtcdVersion)
+	case !slices.Equal(was.Hosts, now.Hosts):
+		return "other hosts may carry members"
+	}
+	return "other settings are wanted"
+}
+
+// names are the hosts that may carry members: as many of those that stay as are wanted, voters first, beside those that are
+// silent for too long and vote still; and those that have to make way for as long as there are not enough others that the
+// daemons hear.
+func (w *World) names() []cluster.HostID {
+	var stay, leave []Host
+	heard, sound := 0, 0
+	for _, h := range w.Hosts {
+		_, hears, _ := w.Hears(h.Name)
+		switch {
+		case w.retired(h):
+		case h.stays():
+			stay = append(stay, h)
+			if !w.lost(h) {
+				sound++
+				if hears {
+					heard++
+				}
+			}
+		case w.votes(h.Name) && w.named(h.Name):
+			leave = append(leave, h)
+		}
+	}
+	rank := func(h Host) int {
+		_, hears, _ := w.Hears(h.Name)
+		switch {
+		case w.votes(h.Name):
+			return 0
+		case hears:
+			return 1
+		case !w.lost(h):
+			return 2
+		}
+		return 3
+	}
+	slices.SortStableFunc(stay, func(a, b Host) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.N, b.N)) })
+	wanted := w.Want.Spec.MemberCount + w.Want.Spare
+	if w.noHost() {
+		wanted++
+	}
+	for ; len(stay) > 0; stay = stay[:len(stay)-1] {
+		last := stay[len(stay)-1]
+		gone := w.lost(last)
+		if w.votes(last.Name) || gone && sound < wanted || !gone && sound <= wanted {
+			break
+		}
+		if !gone {
+			sound--
+		}
+	}
+	if heard < w.Want.Spec.MemberCount {
+		stay = append(stay, leave...)
+	}
+	slices.SortFunc(stay, func(a, b Host) int { return cmp.Compare(a.N, b.N) })
+	var names []cluster.HostID
+	for _, h := range stay {
+		names = append(names, cluster.HostID(h.Name))
+	}
+	return names
+}

@@ -1,0 +1,230 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"github.com/cockroachdb/datadriven"
+)
+
+// now of all scenarios.
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
+//
+//	want size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup volumes=Keep unsupported=x
+//	record next=4 copied remade held none          without the line there is one, with the next number above all hosts
+//	budget 2
+//	spec count=3 hosts=1,2,3 hold                  without the line none is written
+//	intent voters=1,2,3 next=1,2,3,4 founding      without the line there is none
+//	told ago=1m hears=1,2,3 carries=1,2,3 spent=4 down blockers=no-host backed=1h proven=2h
+//	host 1 claim=none|other|leaving set=no|stopped leaves=no|due pod=no replace kept spent=25h silent=6m
+//	also taken=NAME store=NAME unread ns-ends kind-ends shared
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			w := read(t, d)
+			return text(Next(w)) + whys(&w)
+		})
+	})
+}
+
+func text(d Decision) string {
+	var b strings.Builder
+	for _, s := range d.Steps {
+		fmt.Fprintf(&b, "%s", s.Kind)
+		switch {
+		case s.Kind == SetBudget || s.Kind == LowerBudget:
+			fmt.Fprintf(&b, " %d", s.AtLeast)
+		case s.Spec != nil:
+			fmt.Fprintf(&b, " count=%d version=%s hosts=%s", s.Spec.MemberCount, s.Spec.EtcdVersion, strings.ReplaceAll(fmt.Sprint(s.Spec.Hosts), "main-", ""))
+			if s.Spec.Hold {
+				b.WriteString(" hold")
+			}
+		case s.N > 0:
+			fmt.Fprintf(&b, " %d", s.N)
+		}
+		if s.Spent {
+			b.WriteString(" spent")
+		}
+		fmt.Fprintf(&b, ": %s\n", s.Why)
+	}
+	for _, w := range d.Waits {
+		fmt.Fprintf(&b, "! %s: %s\n", w.Code, w.Sentence)
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}
+
+// whys are the volumes of hosts that do not run, and why they are kept.
+func whys(w *World) string {
+	var b strings.Builder
+	for _, h := range w.Hosts {
+		if h.Running || h.Claim == ClaimNone || !w.Want.Deleted.IsZero() {
+			continue
+		}
+		if why := w.Keeps(h); why != "" {
+			fmt.Fprintf(&b, "volume of %s: %s\n", h.Name, why)
+		}
+	}
+	return b.String()
+}
+
+// read makes a world of a block.
+func read(t *testing.T, d *datadriven.TestData) World {
+	t.Helper()
+	w := World{Now: now, Record: Record{There: true}}
+	for line := range strings.Lines(d.Input) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		args := map[string]string{}
+		for _, word := range words[1:] {
+			key, value, _ := strings.Cut(word, "=")
+			args[key] = value
+		}
+		switch words[0] {
+		case "want":
+			w.Want = wantOf(t, args)
+		case "record":
+			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held")}
+		case "budget":
+			w.Budget = number(words[1])
+		case "spec":
+			w.Spec = &cluster.Spec{MemberCount: number(args["count"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute, Hold: has(args, "hold")}
+			for _, h := range names(args["hosts"]) {
+				w.Spec.Hosts = append(w.Spec.Hosts, cluster.HostID(h))
+			}
+		case "intent":
+			w.Intent = intentOf(args)
+		case "told":
+			w.Told = toldOf(args)
+		case "host":
+			w.Hosts = append(w.Hosts, hostOf(number(words[1]), args))
+		case "also":
+			if has(args, "taken") {
+				w.Taken = []string{args["taken"]}
+			}
+			if has(args, "unread") {
+				w.Unread = "it is no JSON"
+			}
+			w.StoreOf, w.NamespaceEnds, w.KindEnds, w.Shared = args["store"], has(args, "ns-ends"), has(args, "kind-ends"), has(args, "shared")
+		default:
+			t.Fatalf("%s: what is %q?", d.Pos, words[0])
+		}
+	}
+	if w.Record.Next == 0 {
+		w.Record.Next = w.lastNumber() + 1
+	}
+	return w
+}
+
+func wantOf(t *testing.T, args map[string]string) Want {
+	w := Want{
+		Spec:  cluster.Spec{MemberCount: number(args["size"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute},
+		Spare: number(args["spare"]), ReplaceAfter: 5 * time.Minute, Paused: has(args, "paused"), Hibernate: has(args, "hibernate"),
+		Backup: has(args, "backup"), Volumes: KeepUnproven,
+	}
+	if has(args, "volumes") {
+		w.Volumes = Volumes(args["volumes"])
+	}
+	if has(args, "deleted") {
+		w.Deleted = ago(args["deleted"])
+	}
+	if has(args, "unsupported") {
+		w.Unsupported = []string{args["unsupported"]}
+	}
+	return w
+}
+
+func intentOf(args map[string]string) *cluster.Intent {
+	voters := func(list string) (out []cluster.Voter) {
+		for _, h := range names(list) {
+			n := number(strings.TrimPrefix(h, "main-"))
+			out = append(out, cluster.Voter{Host: cluster.HostID(h), Member: cluster.MemberID(n), Disk: cluster.DiskID("d" + strconv.Itoa(n))})
+		}
+		return out
+	}
+	in := &cluster.Intent{Generation: 1, State: cluster.IntentFounded, Voters: voters(args["voters"]), Next: voters(args["next"])}
+	if has(args, "founding") {
+		in.State = cluster.IntentFounding
+		for _, h := range names(args["founding"]) {
+			in.Founders = append(in.Founders, cluster.Founder{Host: cluster.HostID(h)})
+		}
+	}
+	if has(args, "open") {
+		in.History = []cluster.PastGeneration{{Generation: 0, Voters: [][]cluster.Voter{voters(args["open"])}}}
+	}
+	return in
+}
+
+func toldOf(args map[string]string) *Told {
+	t := &Told{At: ago(args["ago"]), AllUp: !has(args, "down")}
+	for _, h := range names(args["hears"]) {
+		t.Hosts = append(t.Hosts, ToldHost{Name: h, Carries: slices.Contains(names(args["carries"]), h), Spent: slices.Contains(names(args["spent"]), h)})
+	}
+	if has(args, "blockers") {
+		t.Blockers = []string{args["blockers"]}
+	}
+	if has(args, "backed") {
+		t.Backed = ago(args["backed"])
+	}
+	if has(args, "proven") {
+		t.Backed, t.Proven = ago(args["proven"]), ago(args["proven"])
+	}
+	return t
+}
+
+func hostOf(n int, args map[string]string) Host {
+	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept")}
+	if has(args, "claim") {
+		h.Claim = Claim(args["claim"])
+	}
+	switch args["set"] {
+	case "no":
+		h.Set, h.Running = false, false
+	case "stopped":
+		h.Running = false
+	}
+	if has(args, "spent") {
+		h.SpentSince = ago(args["spent"])
+	}
+	if has(args, "silent") {
+		h.SilentSince = ago(args["silent"])
+	}
+	return h
+}
+
+func has(args map[string]string, key string) bool { _, is := args[key]; return is }
+
+func number(s string) int { n, _ := strconv.Atoi(s); return n }
+
+func ago(s string) time.Time { d, _ := time.ParseDuration(s); return now.Add(-d) }
+
+func names(list string) (out []string) {
+	for _, n := range strings.Split(list, ",") {
+		if n != "" {
+			out = append(out, "main-"+n)
+		}
+	}
+	return out
+}
+
+func version(t *testing.T, s string) cluster.Version {
+	if s == "" {
+		s = "3.6.16"
+	}
+	v, err := cluster.ParseVersion(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}

@@ -1,0 +1,96 @@
+package decide
+
+import "etcdadm.io/cluster"
+
+// Kind is what a step does.
+type Kind string
+
+// Steps that take nothing away.
+const (
+	MakeRecord  Kind = "make-record"  // the control objects
+	MakeShared  Kind = "make-shared"  // authorities, account, Services, NetworkPolicy; as they are to be
+	MakeHost    Kind = "make-host"    // or what is missing of one: claim, leaves, set
+	RenewLeaves Kind = "renew-leaves" // where they are due
+	SetBudget   Kind = "set-budget"
+	WriteSpec   Kind = "write-spec"
+	StartHost   Kind = "start-host"
+	AskBackup   Kind = "ask-backup"
+	ClearHost   Kind = "clear-host" // what is left of one whose claim is gone
+	KeepData    Kind = "keep-data"  // a label on volumes, record and authorities of a deleted cluster; the finalizer goes
+	LetGo       Kind = "let-go"     // the finalizer of the EtcdCluster
+)
+
+// Steps that take something away. A decision has one of them at most, and then nothing else.
+const (
+	StopHost    Kind = "stop-host"
+	DropVolume  Kind = "drop-volume"
+	EndHost     Kind = "end-host"   // the set and the leaves of a host of a deleted cluster
+	EndShared   Kind = "end-shared" // Services, budget, account, NetworkPolicy
+	EndRecord   Kind = "end-record" // control objects and authorities
+	LowerBudget Kind = "lower-budget"
+)
+
+// Takes says whether a step takes something away.
+func (k Kind) Takes() bool {
+	switch k {
+	case StopHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget:
+		return true
+	}
+	return false
+}
+
+// Step is what the operator does next.
+type Step struct {
+	Kind Kind
+	// N and Host are the host's that it is about.
+	N    int
+	Host string
+	// AtLeast is for budgets; 0: none.
+	AtLeast int
+	// Spec is what is written; Held says that its hold is the pause's.
+	Spec *cluster.Spec
+	Held bool
+	// Spent: as its host stops, it is written down that nothing but a removed member's data lies there.
+	Spent bool
+	// Why is for people.
+	Why string
+}
+
+// Code names what is waited for. It becomes the code of a blocker.
+type Code string
+
+// What may be waited for.
+const (
+	Paused        Code = "Paused"
+	Hibernates    Code = "Hibernates"
+	NameTaken     Code = "NameTaken"
+	StoreTaken    Code = "StoreTaken"
+	RecordCopied  Code = "RecordCopied"
+	RecordUnread  Code = "RecordUnread"
+	NotSupported  Code = "NotSupported"
+	SpecRefused   Code = "SpecRefused"
+	RecordGone    Code = "RecordGone"
+	Pending       Code = "HostPending"
+	TooManyHosts  Code = "TooManyHosts"
+	BackupMissing Code = "BackupMissing"
+	AuthorityGone Code = "AuthorityGone"
+)
+
+// Wait is what keeps the operator from a step, and the way out.
+type Wait struct {
+	Code     Code
+	Host     string
+	Sentence string
+	Command  string
+}
+
+// Decision is what follows from a world.
+type Decision struct {
+	Steps []Step
+	Waits []Wait
+}
+
+func (d *Decision) do(s Step) { d.Steps = append(d.Steps, s) }
+func (d *Decision) wait(c Code, sentence string) {
+	d.Waits = append(d.Waits, Wait{Code: c, Sentence: sentence})
+}

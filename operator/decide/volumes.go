@@ -1,0 +1,149 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// day is how long a host's data lies there unused before its volume may go.
+const day = 24 * time.Hour
+
+// leftovers ends what carries nothing any more. It is asked when nothing else is to be done.
+func (w *World) leftovers(d *Decision) []Step {
+	steps := d.Steps
+	for _, h := range w.Hosts {
+		if h.Claim == ClaimNone && !w.votes(h.Name) && !w.named(h.Name) && (h.Set || h.Leaves) {
+			return append(steps, Step{Kind: ClearHost, N: h.N, Host: h.Name, Why: "its volume is gone, and it carries no member"})
+		}
+	}
+	for _, h := range w.Hosts {
+		if h.Set && h.Running && w.Stays(h) == "" {
+			told, heard, _ := w.Hears(h.Name)
+			return []Step{{Kind: StopHost, N: h.N, Host: h.Name, Spent: heard && told.Spent, Why: "it carries no member, and is to carry none"}}
+		}
+	}
+	for _, h := range w.Hosts {
+		if h.Claim != ClaimNone && w.Keeps(h) == "" {
+			return []Step{{Kind: DropVolume, N: h.N, Host: h.Name, Why: w.drops(h)}}
+		}
+	}
+	if least := quorumOf(w.largest()); w.Budget > least {
+		return []Step{{Kind: LowerBudget, AtLeast: least, Why: fmt.Sprintf("%d members vote", w.largest())}}
+	}
+	return steps
+}
+
+// Stays says why a host is not stopped; empty: it may be.
+func (w *World) Stays(h Host) string {
+	told, heard, known := w.Hears(h.Name)
+	switch {
+	case w.Intent == nil:
+		return "the cluster has no record yet"
+	case w.Spec == nil || w.named(h.Name):
+		return "it may carry a member"
+	case w.votes(h.Name):
+		return "it is a voter, or may become one by a change that is under way"
+	case !known:
+		return "the daemons have not said lately whom they hear"
+	case heard && told.Carries:
+		return "a member is there"
+	}
+	return ""
+}
+
+// Keeps says why a host's volume is not given up; empty: it may be. A volume that a person deleted goes once its host
+// carries nothing; any other one as data that was set aside (SAFETY.md, rule 22).
+func (w *World) Keeps(h Host) string {
+	switch {
+	case w.Intent == nil:
+		return "the cluster has no record, so that nobody knows who is a voter"
+	case w.Spec == nil || w.named(h.Name):
+		return "its host may carry a member"
+	case w.votes(h.Name):
+		return "its host is a voter, or may become one by a change that is under way"
+	case h.Running || h.Pod:
+		return "its host runs"
+	case h.Claim == ClaimLeaving:
+		return ""
+	}
+	t := w.fresh()
+	switch {
+	case t == nil:
+		return "the daemons have not told of themselves lately"
+	case !t.AllUp:
+		return "not all voters are up"
+	case h.SpentSince.IsZero():
+		return "its daemon has not said that nothing but a removed member's data lies there; delete the claim to give it up"
+	case w.Now.Sub(h.SpentSince) < day:
+		return fmt.Sprintf("a day has to pass; it is kept until %s", h.SpentSince.Add(day).UTC().Format(time.RFC3339))
+	case !t.Proven.After(h.SpentSince):
+		return "no proven backup is newer than its last data; delete the claim to give it up"
+	}
+	return ""
+}
+
+func (w *World) drops(h Host) string {
+	if h.Claim == ClaimLeaving {
+		return "a person deleted the claim, and its host carries no member"
+	}
+	return "a removed member's data is a day old, all voters are up, and a newer backup is proven"
+}
+
+// end is the way of a cluster whose EtcdCluster was deleted: last backup, hosts, what they shared, and then the data, or a
+// label that says that it was kept.
+func (w *World) end(d *Decision) {
+	t := w.fresh()
+	backed := t != nil && t.Backed.After(w.Want.Deleted)
+	proven := t != nil && t.Proven.After(w.Want.Deleted)
+	drop := w.Want.Volumes == DeleteVolumes || w.Want.Volumes == KeepUnproven && proven || w.NamespaceEnds
+	runs := slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Set })
+	if w.Want.Backup && runs && !w.NamespaceEnds && !(backed && (proven || w.Want.Volumes != KeepUnproven)) {
+		if !backed {
+			d.do(Step{Kind: AskBackup, Why: "the cluster is deleted"})
+		}
+		d.wait(BackupMissing, "a last backup is taken and proven before the hosts end; set spec.deletion.finalBackup to Never to do without")
+		return
+	}
+	for _, h := range w.Hosts {
+		if h.Set || h.Leaves {
+			d.Steps = []Step{{Kind: EndHost, N: h.N, Host: h.Name, Why: "the cluster is deleted"}}
+			return
+		}
+	}
+	for _, h := range w.Hosts {
+		switch {
+		case h.Pod:
+			d.Waits = append(d.Waits, Wait{Code: Pending, Host: h.Name, Sentence: "pod " + h.Name + "-0 is still ending", Command: "kubectl describe pod " + h.Name + "-0"})
+			return
+		case h.Claim != ClaimNone && (drop || h.Claim == ClaimLeaving):
+			d.do(Step{Kind: DropVolume, N: h.N, Host: h.Name, Why: w.dropsLast()})
+			return
+		}
+	}
+	kept := func(h Host) bool { return h.Kept || h.Claim == ClaimNone }
+	switch {
+	case w.Shared:
+		d.do(Step{Kind: EndShared, Why: "the cluster is deleted"})
+	case drop && w.Record.There:
+		d.do(Step{Kind: EndRecord, Why: w.dropsLast()})
+	case !drop && !all(w.Hosts, kept):
+		d.do(Step{Kind: KeepData, Why: "no last backup is proven, or spec.deletion.volumes keeps them"})
+	default:
+		d.do(Step{Kind: LetGo, Why: "nothing of the cluster runs any more"})
+	}
+}
+
+func all(hosts []Host, are func(Host) bool) bool {
+	return !slices.ContainsFunc(hosts, func(h Host) bool { return !are(h) })
+}
+
+func (w *World) dropsLast() string {
+	switch {
+	case w.NamespaceEnds:
+		return "the namespace is deleted"
+	case w.Want.Volumes == DeleteVolumes:
+		return "spec.deletion.volumes is Delete"
+	}
+	return "the cluster is deleted, and its last backup is proven"
+}

@@ -1,0 +1,220 @@
+// Package decide says what the operator does next for one cluster. It is a pure function: the objects as they are seen and
+// what the daemons told last go in; steps, each with its reason, and what is waited for come out.
+//
+// What must always hold:
+//
+//   - A decision has one step that takes something away, or any number of others, never both.
+//   - No volume is given up whose host is a voter, or may become one, by anything that is written (see Keeps).
+//   - A host's number is never used again.
+//   - The budget of disruptions is at least the quorum of the voters that are, and of those that are to be.
+//   - Unknown is not absent: what nobody tells, or told too long ago, takes nothing away.
+//   - What the planner decides is not decided here: which member is added, removed or restarted.
+//
+// Why was this volume not deleted? status.hosts[].why of the EtcdCluster says it; Keeps, in volumes.go, is all that there
+// is to it.
+package decide
+
+import (
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// World is what is seen of one cluster. Lists are sorted.
+type World struct {
+	Now  time.Time
+	Want Want
+	// Record is the control object.
+	Record Record
+	// Hosts are those that any object is known of, by number.
+	Hosts []Host
+	// Budget is how many pods may not be drained; 0: there is no budget.
+	Budget int
+	// Spec is what is written for the daemons; nil: nothing yet.
+	Spec *cluster.Spec
+	// Intent is the cluster's own record; nil: there is none, or none any more.
+	Intent *cluster.Intent
+	// Unread says why spec or intent are there and cannot be read.
+	Unread string
+	// Told is what the daemons told last; nil: nothing yet.
+	Told *Told
+	// Shared: some of the objects are there that are no host's.
+	Shared bool
+	// Taken are objects under names of this cluster that are somebody else's.
+	Taken []string
+	// StoreOf is another EtcdCluster, older than this one, with the same store.
+	StoreOf string
+	// NamespaceEnds and KindEnds: the namespace or the CRD is being deleted.
+	NamespaceEnds, KindEnds bool
+}
+
+// Want is what an EtcdCluster asks for.
+type Want struct {
+	// Spec is what is asked of the daemons, without hosts.
+	Spec  cluster.Spec
+	Spare int
+	// ReplaceAfter is how long a host is silent before another one is made.
+	ReplaceAfter time.Duration
+	// Paused: nothing is done but for the hold.
+	Paused bool
+	// Hibernate: no pod is to run.
+	Hibernate bool
+	// Deleted is when the EtcdCluster was deleted; zero: it was not.
+	Deleted time.Time
+	// Backup: a last backup is to be taken before the cluster is deleted or sleeps.
+	Backup bool
+	// Volumes says what becomes of the volumes then.
+	Volumes Volumes
+	// Refused says what is wrong with the EtcdCluster that the API server cannot tell.
+	Refused string
+	// Unsupported are fields of the spec that this release does not act on.
+	Unsupported []string
+}
+
+// Volumes says what becomes of the volumes of a deleted cluster.
+type Volumes string
+
+// Values of Volumes.
+const (
+	KeepUnproven  Volumes = "KeepUnproven"
+	KeepVolumes   Volumes = "Keep"
+	DeleteVolumes Volumes = "Delete"
+)
+
+// Record is the control object.
+type Record struct {
+	There bool
+	// Next is the number of the next host.
+	Next int
+	// Copied: the UID that is written inside is another object's.
+	Copied bool
+	// Remade: it was made while there were hosts already.
+	Remade bool
+	// Held: the hold of the spec is that of the pause, and no person's.
+	Held bool
+}
+
+// Host is a place for a member: a StatefulSet of one pod, with a volume and certificates.
+type Host struct {
+	N    int
+	Name string
+	// Set and Running: there is a StatefulSet, and it is to have its pod.
+	Set, Running bool
+	// Claim is its volume.
+	Claim Claim
+	// Kept: the label says that a deleted cluster left the volume behind on purpose.
+	Kept bool
+	// Leaves: its certificates are there. LeavesDue: some of them are to be renewed.
+	Leaves, LeavesDue bool
+	// Pod: there is one, whatever its state.
+	Pod bool
+	// Replace: a person wants another host in its place.
+	Replace bool
+	// SpentSince is since when its daemon has said that nothing but a removed member's data lies there; zero: it did not.
+	SpentSince time.Time
+	// SilentSince is since when fresh words of the daemons do not have it among those that they hear; zero: they have.
+	SilentSince time.Time
+}
+
+// Claim is a host's volume.
+type Claim string
+
+// What a claim may be.
+const (
+	ClaimThere   Claim = "there"
+	ClaimNone    Claim = "none"
+	ClaimOther   Claim = "other"   // of another class or size than is wanted now
+	ClaimLeaving Claim = "leaving" // a person deleted it, and the finalizer keeps it
+)
+
+// Told is what the daemons told last.
+type Told struct {
+	At time.Time
+	// Hosts are those that the leading daemon hears; nil: it did not say.
+	Hosts []ToldHost
+	// AllUp: each voter is up.
+	AllUp bool
+	// Blockers are codes.
+	Blockers []string
+	// Backed and Proven are when the newest backup was taken, and the newest proven one; zero: none.
+	Backed, Proven time.Time
+}
+
+// ToldHost is a host that the leading daemon hears.
+type ToldHost struct {
+	Name string
+	// Carries: it has a member, or data of one.
+	Carries bool
+	// Spent: nothing but a removed member's data lies there.
+	Spent bool
+}
+
+// Fresh is how old words of the daemons may be. They tell of themselves every five minutes.
+const Fresh = 12 * time.Minute
+
+// fresh are the daemons' words if they count; nil: they do not.
+func (w *World) fresh() *Told {
+	if w.Told == nil || w.Now.Sub(w.Told.At) > Fresh {
+		return nil
+	}
+	return w.Told
+}
+
+// Hears says what the daemons tell of a host now; known is false where they do not say whom they hear.
+func (w *World) Hears(name string) (h ToldHost, heard, known bool) {
+	t := w.fresh()
+	if t == nil || t.Hosts == nil {
+		return ToldHost{}, false, false
+	}
+	i := slices.IndexFunc(t.Hosts, func(h ToldHost) bool { return h.Name == name })
+	if i < 0 {
+		return ToldHost{}, false, true
+	}
+	return t.Hosts[i], true, true
+}
+
+// votes says whether anything that is written has the host for a voter: now, after a change that may be under way, or in a
+// generation that is not closed. A voter whose host is not written down may be any.
+func (w *World) votes(name string) bool {
+	if w.Intent == nil {
+		return false
+	}
+	sets := w.Intent.VoterSets()
+	for _, g := range w.Intent.History {
+		if !g.Closed {
+			sets = append(sets, g.Voters...)
+		}
+	}
+	for _, set := range sets {
+		if slices.ContainsFunc(set, func(v cluster.Voter) bool { return v.Host == "" || v.Host == cluster.HostID(name) }) {
+			return true
+		}
+	}
+	founds := func(f cluster.Founder) bool { return f.Host == cluster.HostID(name) }
+	return w.Intent.State == cluster.IntentFounding && slices.ContainsFunc(w.Intent.Founders, founds)
+}
+
+// retired says whether a host was stopped for good: it is not to come back.
+func (w *World) retired(h Host) bool {
+	return h.Set && !h.Running && !w.named(h.Name) && !w.votes(h.Name)
+}
+
+// voters is how many there are by the largest set that is written.
+func (w *World) voters() (n int) {
+	if w.Intent == nil {
+		return 0
+	}
+	for _, set := range w.Intent.VoterSets() {
+		n = max(n, len(set))
+	}
+	if w.Intent.State == cluster.IntentFounding {
+		n = max(n, len(w.Intent.Founders))
+	}
+	return n
+}
+
+// named says whether the spec that is written has the host for one that may carry a member. A spec that names none has all.
+func (w *World) named(name string) bool {
+	return w.Spec != nil && (len(w.Spec.Hosts) == 0 || slices.Contains(w.Spec.Hosts, cluster.HostID(name)))
+}

@@ -1,0 +1,156 @@
+package decide
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"pgregory.net/rapid"
+)
+
+// worlds are made up: nothing in them has to go together.
+func worlds(t *rapid.T) World {
+	sizes := rapid.SampledFrom([]int{1, 3, 5, 7, 9})
+	moment := rapid.Custom(func(t *rapid.T) time.Time {
+		if rapid.Bool().Draw(t, "never") {
+			return time.Time{}
+		}
+		return now.Add(-time.Duration(rapid.IntRange(0, 3000).Draw(t, "minutes")) * time.Minute)
+	})
+	w := World{Now: now, Want: Want{
+		Spec:  cluster.Spec{MemberCount: sizes.Draw(t, "size"), EtcdVersion: version(nil, "")},
+		Spare: rapid.IntRange(0, 2).Draw(t, "spare"), ReplaceAfter: 5 * time.Minute,
+		Paused: rapid.IntRange(0, 9).Draw(t, "paused") == 0, Hibernate: rapid.IntRange(0, 9).Draw(t, "hibernate") == 0, Backup: rapid.Bool().Draw(t, "backup"),
+		Volumes: rapid.SampledFrom([]Volumes{KeepUnproven, KeepVolumes, DeleteVolumes}).Draw(t, "volumes"),
+	}, Record: Record{There: rapid.IntRange(0, 9).Draw(t, "record") > 0, Remade: rapid.IntRange(0, 9).Draw(t, "remade") == 0}, Budget: rapid.IntRange(0, 5).Draw(t, "budget")}
+	some := func(label string) (out []string) {
+		for n := 1; n <= 8; n++ {
+			if rapid.Bool().Draw(t, fmt.Sprint(label, n)) {
+				out = append(out, fmt.Sprintf("main-%d", n))
+			}
+		}
+		return out
+	}
+	voters := func(label string) (out []cluster.Voter) {
+		for i, h := range some(label) {
+			out = append(out, cluster.Voter{Host: cluster.HostID(h), Member: cluster.MemberID(i + 1)})
+		}
+		return out
+	}
+	if rapid.Bool().Draw(t, "spec") {
+		w.Spec = &cluster.Spec{MemberCount: sizes.Draw(t, "count"), EtcdVersion: w.Want.Spec.EtcdVersion}
+		for _, h := range some("named") {
+			w.Spec.Hosts = append(w.Spec.Hosts, cluster.HostID(h))
+		}
+	}
+	if rapid.Bool().Draw(t, "intent") {
+		w.Intent = &cluster.Intent{Generation: 2, State: cluster.IntentFounded, Voters: voters("voter"), Next: voters("next"), History: []cluster.PastGeneration{{Generation: 1, Closed: rapid.Bool().Draw(t, "closed"), Voters: [][]cluster.Voter{voters("past")}}}}
+	}
+	if rapid.Bool().Draw(t, "told") {
+		w.Told = &Told{At: moment.Draw(t, "at"), AllUp: rapid.Bool().Draw(t, "up"), Backed: moment.Draw(t, "backed"), Proven: moment.Draw(t, "proven")}
+		for _, h := range some("heard") {
+			w.Told.Hosts = append(w.Told.Hosts, ToldHost{Name: h, Carries: rapid.Bool().Draw(t, "carries"), Spent: rapid.Bool().Draw(t, "spent")})
+		}
+	}
+	for n := 1; n <= 8; n++ {
+		if rapid.Bool().Draw(t, fmt.Sprint("host", n)) {
+			h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Set: rapid.Bool().Draw(t, "set"), Leaves: rapid.Bool().Draw(t, "leaves"), Pod: rapid.Bool().Draw(t, "pod"),
+				Claim:   rapid.SampledFrom([]Claim{ClaimThere, ClaimNone, ClaimOther, ClaimLeaving}).Draw(t, "claim"),
+				Replace: rapid.IntRange(0, 4).Draw(t, "replace") == 0, SpentSince: moment.Draw(t, "spentSince"), SilentSince: moment.Draw(t, "silent")}
+			h.Running = h.Set && rapid.Bool().Draw(t, "running")
+			w.Hosts = append(w.Hosts, h)
+		}
+	}
+	w.Record.Next = w.lastNumber() + 1 + rapid.IntRange(0, 3).Draw(t, "skipped")
+	return w
+}
+
+// What must never be decided, whatever is seen.
+func TestWorlds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := worlds(t)
+		d := Next(w)
+		taking := 0
+		for _, s := range d.Steps {
+			if s.Kind.Takes() {
+				taking++
+			}
+			never(t, &w, s)
+		}
+		if taking > 1 || taking == 1 && len(d.Steps) > 1 {
+			t.Fatalf("more than one step beside one that takes away: %v", d.Steps)
+		}
+		if again := Next(w); !reflect.DeepEqual(again, d) {
+			t.Fatalf("the same world gives another decision: %v, %v", d, again)
+		}
+	})
+}
+
+func never(t *rapid.T, w *World, s Step) {
+	host := Host{}
+	known := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.N == s.N && s.N > 0 })
+	if known >= 0 {
+		host = w.Hosts[known]
+	}
+	ends := !w.Want.Deleted.IsZero()
+	switch s.Kind {
+	case DropVolume:
+		if !ends && w.votes(host.Name) {
+			t.Fatalf("the volume of a voter goes: %+v", s)
+		}
+		if !ends && w.Intent == nil {
+			t.Fatalf("a volume goes although nobody knows who votes: %+v", s)
+		}
+		if !ends && host.Claim != ClaimLeaving && (w.fresh() == nil || !w.Told.Proven.After(host.SpentSince) || host.SpentSince.IsZero()) {
+			t.Fatalf("a volume goes without a word of its daemon and a newer proven backup: %+v", s)
+		}
+	case StopHost:
+		if !ends && !w.Want.Hibernate && (w.votes(host.Name) || w.named(host.Name)) {
+			t.Fatalf("a host stops that votes, or may: %+v", s)
+		}
+	case MakeHost:
+		if known < 0 && s.N < w.Record.Next {
+			t.Fatalf("a number is used again: %+v, the next is %d", s, w.Record.Next)
+		}
+		if known >= 0 && host.Claim == ClaimNone {
+			t.Fatalf("another volume is made under a name that was used: %+v", s)
+		}
+	case SetBudget, LowerBudget:
+		if s.AtLeast < quorumOf(w.largest()) {
+			t.Fatalf("the budget is below the quorum: %+v", s)
+		}
+	case WriteSpec:
+		if w.Want.Paused {
+			return // what is written stays, but for the hold
+		}
+		if err := s.Spec.Validate(); err != nil {
+			t.Fatalf("a spec is written that is refused: %v", err)
+		}
+		for _, h := range s.Spec.Hosts {
+			if !slices.ContainsFunc(w.Hosts, func(o Host) bool { return o.Name == string(h) }) {
+				t.Fatalf("a host is named that is not there: %s", h)
+			}
+		}
+	}
+}
+
+// A budget is raised no later than the spec asks for more.
+func TestBudgetComesFirst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := worlds(t)
+		budget := w.Budget
+		for _, s := range Next(w).Steps {
+			switch s.Kind {
+			case SetBudget:
+				budget = s.AtLeast
+			case WriteSpec:
+				if least := quorumOf(max(w.voters(), s.Spec.MemberCount)); budget < least && !w.Want.Paused {
+					t.Fatalf("the spec asks for %d members under a budget of %d", s.Spec.MemberCount, budget)
+				}
+			}
+		}
+	})
+}
