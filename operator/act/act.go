@@ -1,0 +1,246 @@
+// Package act is the one writer: it carries out what was decided for one cluster.
+//
+// What must always hold:
+//
+//   - What takes something away names the UID and the resourceVersion of the object that the decision was made by.
+//   - What carries out a step again finds it done, and writes nothing.
+//   - An object of somebody else under a name of ours is never changed: [TakenError].
+//   - A number of a host is written down as used before anything has it.
+package act
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"strconv"
+
+	"etcdadm.io/operator/shape"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Writer writes the objects of clusters.
+type Writer struct {
+	Client client.Client // for writes
+	Live   client.Reader // past the cache
+}
+
+// TakenError says that a name of the cluster belongs to an object of somebody else.
+type TakenError struct{ Kind, Name string }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%s %s is somebody else's", e.Kind, e.Name)
+}
+
+// Ensure makes an object what its shape says, and writes nothing where it is. had is the object as the cache has it; nil: it
+// has none.
+//
+// Errors: TakenError; the API server's.
+func (w *Writer) Ensure(ctx context.Context, c shape.Cluster, want, had client.Object) error {
+	plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return fmt.Errorf("shape %s: %w", want.GetName(), err)
+	}
+	delete(plain, "status")
+	u := &unstructured.Unstructured{Object: plain}
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "creationTimestamp")
+	text, err := json.Marshal(plain)
+	if err != nil {
+		return fmt.Errorf("shape %s: %w", want.GetName(), err)
+	}
+	sum := sha256.Sum256(text)
+	annotations := u.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[shape.AnnotationShape] = hex.EncodeToString(sum[:8])
+	u.SetAnnotations(annotations)
+	if had == nil {
+		if err := w.free(ctx, c, u); err != nil {
+			return err
+		}
+	} else if same(u.Object, had) {
+		return nil
+	}
+	err = w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(shape.Manager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("write %s %s: %w", u.GetKind(), u.GetName(), err)
+	}
+	return nil
+}
+
+// free makes sure that nobody else has the name of an object that the cache does not know.
+func (w *Writer) free(ctx context.Context, c shape.Cluster, o client.Object) error {
+	there := &metav1.PartialObjectMetadata{}
+	there.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
+	err := w.Live.Get(ctx, client.ObjectKeyFromObject(o), there)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for %s %s: %w", there.Kind, o.GetName(), err)
+	case there.Labels[shape.LabelUID] != c.UID:
+		return &TakenError{there.Kind, o.GetName()}
+	}
+	return nil
+}
+
+// Create makes an object once. One that is there and ours is left as it is.
+//
+// Errors: TakenError; the API server's.
+func (w *Writer) Create(ctx context.Context, c shape.Cluster, o client.Object) error {
+	kind := o.GetObjectKind().GroupVersionKind()
+	err := w.Client.Create(ctx, o, client.FieldOwner(shape.Manager))
+	o.GetObjectKind().SetGroupVersionKind(kind)
+	if apierrors.IsAlreadyExists(err) {
+		return w.free(ctx, c, o)
+	}
+	if err != nil {
+		return fmt.Errorf("make %s %s: %w", kind.Kind, o.GetName(), err)
+	}
+	return nil
+}
+
+// Delete deletes the very object that was seen. One that is gone is no error.
+func (w *Writer) Delete(ctx context.Context, o client.Object) error {
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	err := w.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s: %w", o.GetName(), err)
+	}
+	return nil
+}
+
+// Unprotect takes the finalizer from the very object that was seen.
+func (w *Writer) Unprotect(ctx context.Context, o client.Object) error {
+	var left []string
+	for _, f := range o.GetFinalizers() {
+		if f != shape.Finalizer {
+			left = append(left, f)
+		}
+	}
+	if len(left) == len(o.GetFinalizers()) {
+		return nil
+	}
+	return client.IgnoreNotFound(w.patch(ctx, o, object{"metadata": object{"finalizers": left}}))
+}
+
+// Mark sets labels and annotations of the very object that was seen; nil takes one away.
+func (w *Writer) Mark(ctx context.Context, o client.Object, labels, annotations map[string]*string) error {
+	meta := object{}
+	if labels != nil { // a null would take all of them away
+		meta["labels"] = labels
+	}
+	if annotations != nil {
+		meta["annotations"] = annotations
+	}
+	return w.patch(ctx, o, object{"metadata": meta})
+}
+
+// Scale has the pod of a host, or not. spent, if it is not empty, is when its daemon said that nothing but a removed
+// member's data lies there.
+func (w *Writer) Scale(ctx context.Context, set *appsv1.StatefulSet, replicas int32, spent string) error {
+	change := object{"spec": object{"replicas": replicas}}
+	if spent != "" {
+		change["metadata"] = object{"annotations": object{shape.AnnotationSpent: spent}}
+	}
+	return w.patch(ctx, set, change)
+}
+
+type object = map[string]any
+
+// patch changes the very object that was seen, as a merge.
+func (w *Writer) patch(ctx context.Context, o client.Object, change object) error {
+	meta, _ := change["metadata"].(object)
+	if meta == nil {
+		meta = object{}
+		change["metadata"] = meta
+	}
+	meta["uid"], meta["resourceVersion"] = o.GetUID(), o.GetResourceVersion()
+	data, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	if err := w.Client.Patch(ctx, o.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", data), client.FieldOwner(shape.Manager)); err != nil {
+		return fmt.Errorf("change %s: %w", o.GetName(), err)
+	}
+	return nil
+}
+
+// Update writes an object back on the resourceVersion that it was read at.
+func (w *Writer) Update(ctx context.Context, o client.Object) error {
+	if err := w.Client.Update(ctx, o, client.FieldOwner(shape.Manager)); err != nil {
+		return fmt.Errorf("write %s: %w", o.GetName(), err)
+	}
+	return nil
+}
+
+// Allot writes down that a host's number is used. It comes before anything has that number; two who do so at once have one
+// that is refused.
+func (w *Writer) Allot(ctx context.Context, control *corev1.ConfigMap, n int) error {
+	if next, err := strconv.Atoi(control.Annotations[shape.AnnotationNext]); err == nil && next > n {
+		return nil
+	}
+	control.Annotations[shape.AnnotationNext] = strconv.Itoa(n + 1)
+	return w.Update(ctx, control)
+}
+
+// same says whether an object, as the cache has it, is what is wanted.
+func same(want object, had client.Object) bool {
+	is, err := runtime.DefaultUnstructuredConverter.ToUnstructured(had)
+	want = maps.Clone(want)
+	delete(want, "kind") // the cache does not fill these two in
+	delete(want, "apiVersion")
+	return err == nil && holds(is, want)
+}
+
+// holds says whether all that is wanted is there, whatever else is: defaults of the API server, and what others add.
+func holds(is, want any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		is, ok := is.(map[string]any)
+		if !ok {
+			return len(want) == 0 && is == nil
+		}
+		for key, value := range want {
+			if there, ok := is[key]; !ok && !empty(value) || ok && !holds(there, value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		is, ok := is.([]any)
+		if !ok || len(is) != len(want) {
+			return len(want) == 0 && !ok
+		}
+		for i := range want {
+			if !holds(is[i], want[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(is, want) || fmt.Sprint(is) == fmt.Sprint(want)
+}
+
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}

@@ -1,0 +1,151 @@
+// Package authority makes and keeps the certificates of a cluster: its authorities, once, and the leaves of each host.
+//
+// What must always hold:
+//
+//   - An authority that is there is never made again: who has lost it is told so, and rotates.
+//   - A leaf keeps its key when it is renewed, and names the host by DNS names alone: addresses of pods change.
+//   - Files are on a temporary file system of this process's own, for as long as internal/pki works on them.
+package authority
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"etcdadm.io/internal/duration"
+	"etcdadm.io/internal/pki"
+)
+
+// Life of a leaf: a year, renewed after a third of it, so that an operator that is away for months does no harm.
+var Life = pki.Lifetime{Duration: 365 * duration.Day, MinTimeLeft: 243 * duration.Day}
+
+// Files are those of a Secret, by their names.
+type Files map[string][]byte
+
+// bundles are the names of the authorities' certificates.
+var bundles = []string{pki.ManagerCA + ".crt", pki.PeersCA + ".crt", pki.ClientsCA + ".crt"}
+
+// Create makes the three authorities of a cluster, with their keys.
+func Create(now time.Time) (Files, error) {
+	var files Files
+	err := within(nil, func(dir string) error {
+		if _, err := pki.Create(dir, now); err != nil {
+			return err
+		}
+		var err error
+		files, err = read(dir)
+		return err
+	})
+	return files, err
+}
+
+// Bundle is what of the authorities' files everybody may have.
+func Bundle(authorities Files) map[string]string {
+	out := map[string]string{}
+	for _, name := range bundles {
+		if data, is := authorities[name]; is {
+			out[name] = string(data)
+		}
+	}
+	return out
+}
+
+// Host is what a host's leaves certify.
+type Host struct {
+	Cluster string // as the daemons call it
+	Name    string
+	DNS     []string // under which other members reach it
+	Served  []string // under which clients reach each host
+}
+
+// leaf is one of a host's: its files are NAME.crt and NAME.key.
+type leaf struct {
+	name    string
+	of      func(*pki.Authorities) *pki.Authority
+	request func(Host) (pki.Request, error)
+}
+
+var leaves = []leaf{
+	{"daemon", manager, func(h Host) (pki.Request, error) {
+		return pki.HostRequest(pki.Identity{Cluster: h.Cluster, Role: pki.RoleHost, ID: h.Name}, h.DNS, Life)
+	}},
+	{"reader", manager, func(h Host) (pki.Request, error) {
+		return pki.CallerRequest(pki.Identity{Cluster: h.Cluster, Role: pki.RoleReader, ID: h.Name}, Life)
+	}},
+	{"peer", peers, func(h Host) (pki.Request, error) { return pki.PeerRequest(h.Name, nil, h.DNS, Life) }},
+	{"server", clients, func(h Host) (pki.Request, error) {
+		return pki.ServerRequest(h.Name, nil, append(append([]string{}, h.DNS...), h.Served...), Life)
+	}},
+	{"client", clients, func(Host) (pki.Request, error) { return pki.ClientRequest("root", Life) }},
+}
+
+func manager(a *pki.Authorities) *pki.Authority { return a.Manager }
+func peers(a *pki.Authorities) *pki.Authority   { return a.Peers }
+func clients(a *pki.Authorities) *pki.Authority { return a.Clients }
+
+// Issue gives the leaves of a host, with what they trust: those that it had where they still serve, and others where they
+// are missing or due. The second result is when the first of them is due again.
+func Issue(authorities, had Files, h Host, now time.Time) (Files, time.Time, error) {
+	var files Files
+	var due time.Time
+	err := within(authorities, func(dir string) error {
+		all, err := pki.Load(dir, now)
+		if err != nil {
+			return err
+		}
+		return within(had, func(out string) error {
+			for _, l := range leaves {
+				request, err := l.request(h)
+				if err != nil {
+					return err
+				}
+				done, err := pki.Ensure(out, pki.Names{CA: l.of(all).Name() + ".crt", Cert: l.name + ".crt", Key: l.name + ".key"}, l.of(all), request, now)
+				if err = errors.Join(err, done.Overdue); err != nil {
+					return err
+				}
+				if at := Life.RenewAt(done.Pair.Leaf()); due.IsZero() || at.Before(due) {
+					due = at
+				}
+			}
+			files, err = read(out)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("issue the leaves of %s: %w", h.Name, err)
+	}
+	return files, due, nil
+}
+
+// within runs do on a directory with the files in it, which is gone afterwards.
+func within(files Files, do func(dir string) error) (err error) {
+	dir, err := os.MkdirTemp("", "pki-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	for name, data := range files {
+		if filepath.Base(name) != name {
+			return fmt.Errorf("%q is no name of a file", name)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return do(dir)
+}
+
+func read(dir string) (Files, error) {
+	files := Files{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		files[name], err = fs.ReadFile(os.DirFS(dir), name)
+		return err
+	})
+	return files, err
+}

@@ -1,0 +1,70 @@
+// Command etcdadm-operator runs etcd clusters inside Kubernetes: it makes hosts, and the daemons on them make the clusters.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"etcdadm.io/operator/act"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/reconcile"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+func main() {
+	image := flag.String("image", "", "image of the hosts, with etcdadm and the releases of etcd; required")
+	namespace := flag.String("leader-election-namespace", "", "namespace of the Lease; default: the operator's own")
+	elect := flag.Bool("leader-elect", true, "wait for a Lease, so that one operator of several works")
+	metricsAt := flag.String("metrics-bind-address", ":8080", "where metrics are; 0: nowhere")
+	healthAt := flag.String("health-probe-bind-address", ":8081", "where /healthz and /readyz are")
+	workers := flag.Int("workers", 32, "clusters that are looked at at once")
+	flag.Parse() // --kubeconfig is controller-runtime's
+	ctrl.SetLogger(zap.New())
+	if err := run(*image, *namespace, *elect, *metricsAt, *healthAt, *workers); err != nil {
+		fmt.Fprintln(os.Stderr, "etcdadm-operator:", err)
+		os.Exit(1)
+	}
+}
+
+func run(image, namespace string, elect bool, metricsAt, healthAt string, workers int) error {
+	if image == "" {
+		return fmt.Errorf("--image is required: name the image of the hosts, such as registry.example/etcdadm:1.0.0")
+	}
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	m, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Cache: reconcile.CacheOptions(), Metrics: server.Options{BindAddress: metricsAt}, HealthProbeBindAddress: healthAt,
+		LeaderElection: elect, LeaderElectionID: "etcdadm-operator", LeaderElectionNamespace: namespace, LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return err
+	}
+	for _, add := range []func(string, healthz.Checker) error{m.AddHealthzCheck, m.AddReadyzCheck} {
+		if err := add("ping", healthz.Ping); err != nil {
+			return err
+		}
+	}
+	r := &reconcile.Reconciler{
+		Cached: m.GetClient(), Live: m.GetAPIReader(), Image: image, Events: m.GetEventRecorder("etcdadm-operator"),
+		Writer: &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()},
+	}
+	if err := r.Setup(m, workers); err != nil {
+		return err
+	}
+	return m.Start(ctrl.SetupSignalHandler())
+}

@@ -1,0 +1,353 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/act"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/reconcile"
+	"etcdadm.io/operator/record"
+	"etcdadm.io/operator/shape"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// hand plays the rest of Kubernetes for one cluster, and its daemons: pods of StatefulSets are there at once, and what the
+// spec asks for is done at once. It is no model of the engine: what is shown here is what the operator writes.
+type hand struct {
+	t      *testing.T
+	c      client.Client
+	ns     string
+	name   string
+	silent map[string]bool // hosts that the leading daemon does not hear
+	proven bool            // the last backup was found good
+	worn   string          // the host that a person wants exchanged
+}
+
+func (h *hand) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: h.ns, Name: name}
+}
+
+// turn does what is to be done once.
+func (h *hand) turn(ctx context.Context) error {
+	sets, pods, claims := &appsv1.StatefulSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}
+	mine := []client.ListOption{client.InNamespace(h.ns), client.MatchingLabels{shape.LabelCluster: h.name}}
+	for _, l := range []client.ObjectList{sets, pods, claims} {
+		if err := h.c.List(ctx, l, mine...); err != nil {
+			return err
+		}
+	}
+	var running []string
+	for _, s := range sets.Items {
+		if *s.Spec.Replicas == 0 || s.DeletionTimestamp != nil {
+			continue
+		}
+		running = append(running, s.Name)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.ns, Name: s.Name + "-0", Labels: s.Spec.Template.Labels}, Spec: s.Spec.Template.Spec}
+		if err := h.c.Create(ctx, pod); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("the pod of %s: %w", s.Name, err)
+		}
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; !slices.Contains(running, strings.TrimSuffix(p.Name, "-0")) {
+			if err := h.c.Delete(ctx, p, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+	}
+	for i := range claims.Items { // nobody uses it any more, as its controller would find
+		c := &claims.Items[i]
+		if c.DeletionTimestamp != nil && slices.Contains(c.Finalizers, "kubernetes.io/pvc-protection") {
+			c.Finalizers = slices.DeleteFunc(c.Finalizers, func(f string) bool { return f == "kubernetes.io/pvc-protection" })
+			if err := h.c.Update(ctx, c); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+	}
+	return h.daemons(ctx, running)
+}
+
+// daemons do what the spec says, and tell of it.
+func (h *hand) daemons(ctx context.Context, running []string) error {
+	record, status := &corev1.ConfigMap{}, &corev1.ConfigMap{}
+	err := h.c.Get(ctx, h.key(h.name+"-control"), record)
+	if err == nil {
+		err = h.c.Get(ctx, h.key(h.name+"-status"), status)
+	}
+	if err != nil || len(running) == 0 {
+		return client.IgnoreNotFound(err)
+	}
+	return h.lead(ctx, record, status, running)
+}
+
+func (h *hand) lead(ctx context.Context, was, status *corev1.ConfigMap, running []string) error {
+	view := record.Of(was, status)
+	folder := view.Folder(clusterName(was, h))
+	spec, err := folder.ReadSpec(ctx)
+	if err != nil || spec.Spec == nil {
+		return err
+	}
+	in, _, tag, err := folder.ReadIntent(ctx)
+	if err != nil {
+		return err
+	}
+	next := in.Clone()
+	if next == nil {
+		next = &cluster.Intent{Timestamp: 1, Name: clusterName(was, h), Generation: 1, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 0xabc}
+	}
+	h.vote(next, spec.Spec, running)
+	if in == nil {
+		_, err = folder.CreateIntent(ctx, next)
+	} else if fmt.Sprint(in.Voters) != fmt.Sprint(next.Voters) {
+		next.Write++
+		_, err = folder.ReplaceIntent(ctx, tag, next)
+	}
+	if err == nil {
+		err = h.backups(ctx, folder)
+	}
+	if err == nil {
+		err = h.report(ctx, view, folder, next, spec.Spec, running)
+	}
+	if err != nil {
+		return err
+	}
+	for _, m := range []struct{ now, was *corev1.ConfigMap }{{view.Control, was}, {view.Status, status}} {
+		if maps.Equal(m.now.Data, m.was.Data) {
+			continue
+		}
+		if err := h.c.Update(ctx, m.now); err != nil && !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func clusterName(control *corev1.ConfigMap, h *hand) string {
+	return shape.Cluster{Namespace: h.ns, Name: h.name, UID: control.Labels[shape.LabelUID]}.ClusterName()
+}
+
+// vote has as many voters as are wanted, on hosts that are named and heard; those that are there stay where they may.
+func (h *hand) vote(in *cluster.Intent, spec *cluster.Spec, running []string) {
+	may := func(host cluster.HostID) bool {
+		return slices.Contains(spec.Hosts, host) && slices.Contains(running, string(host)) && !h.silent[string(host)]
+	}
+	var voters []cluster.Voter
+	for _, v := range in.Voters {
+		if may(v.Host) && len(voters) < spec.MemberCount {
+			voters = append(voters, v)
+		}
+	}
+	for _, host := range spec.Hosts {
+		if len(voters) < spec.MemberCount && may(host) && !slices.ContainsFunc(voters, func(v cluster.Voter) bool { return v.Host == host }) {
+			n := strings.TrimPrefix(string(host), h.name+"-")
+			id, _ := cluster.ParseMemberID(n)
+			voters = append(voters, cluster.Voter{Host: host, Disk: cluster.DiskID("d" + n), Member: id})
+		}
+	}
+	if len(voters) < spec.MemberCount { // nobody is removed before another one is there
+		for _, v := range in.Voters {
+			if len(voters) < spec.MemberCount && !slices.ContainsFunc(voters, func(o cluster.Voter) bool { return o.Host == v.Host }) {
+				voters = append(voters, v)
+			}
+		}
+	}
+	slices.SortFunc(voters, func(a, b cluster.Voter) int { return cmp.Compare(a.Host, b.Host) })
+	in.Voters = voters
+}
+
+// backups runs those that are asked for.
+func (h *hand) backups(ctx context.Context, f *control.Folder) error {
+	all, err := f.Commands(ctx)
+	for _, c := range all {
+		if c.Wish != nil && c.Wish.Kind == cluster.CommandBackup {
+			err = errors.Join(err, f.EndCommand(ctx, control.Ended{Name: c.Name, Kind: c.Wish.Kind, Backup: "a-backup", Result: "done", At: time.Now()}))
+		}
+	}
+	return err
+}
+
+func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder, in *cluster.Intent, spec *cluster.Spec, running []string) error {
+	told := record.Told{Status: control.Status{Cluster: in.Name, Leader: in.Voters[0].Host, At: time.Now().UTC(), Rule: "steady"}}
+	if ended, err := f.EndedCommands(ctx); err == nil && len(ended) > 0 {
+		told.Backup = &cluster.Backup{Name: "a-backup", At: time.Now().UTC()}
+		if h.proven {
+			told.Proven = told.Backup
+		}
+	}
+	for _, v := range in.Voters {
+		told.Members = append(told.Members, control.MemberStatus{Member: v.Member, Host: v.Host, Version: spec.EtcdVersion, Up: !h.silent[string(v.Host)]})
+	}
+	for _, host := range running {
+		if h.silent[host] {
+			continue
+		}
+		data := record.DataNone
+		if slices.ContainsFunc(in.Voters, func(v cluster.Voter) bool { return string(v.Host) == host }) {
+			data = record.DataMember
+		}
+		told.Hosts = append(told.Hosts, record.Heard{Host: cluster.HostID(host), Data: data})
+	}
+	return view.Tell(ctx, told)
+}
+
+// errKilled is what an operator sees that is killed: none of its writes arrive any more.
+var errKilled = errors.New("killed")
+
+// operator is one, without a cache. After so many writes it is killed; negative: it lives.
+func operator(c client.Client, lives int, now func() time.Time) (*reconcile.Reconciler, func() int) {
+	writes := 0
+	write := func() error {
+		if lives >= 0 && writes >= lives {
+			return errKilled
+		}
+		writes++
+		return nil
+	}
+	counted := interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return cmp.Or(write(), c.Create(ctx, o, opts...))
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if err := write(); err != nil {
+				return err
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if err := write(); err != nil {
+				return err
+			}
+			return c.Update(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if err := write(); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o applyConfiguration, opts ...client.ApplyOption) error {
+			if err := write(); err != nil {
+				return err
+			}
+			return c.Apply(ctx, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if err := write(); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	return &reconcile.Reconciler{Cached: counted, Live: counted, Writer: &act.Writer{Client: counted, Live: counted}, Image: "localhost/etcdadm:1", Now: now}, func() int { return writes }
+}
+
+// settle runs operator and hand in turn until what is wanted holds.
+func (h *hand) settle(r *reconcile.Reconciler, what string, holds func() error) error {
+	var last error
+	for range 60 {
+		_, err := r.Reconcile(h.t.Context(), ctrl.Request{NamespacedName: h.key(h.name)})
+		if errors.Is(err, errKilled) {
+			return err
+		}
+		last = err
+		if err := h.turn(h.t.Context()); err != nil {
+			return fmt.Errorf("the hand: %w", err)
+		}
+		if last == nil {
+			if last = holds(); last == nil {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%s: %w", what, last)
+}
+
+// see reads the cluster's EtcdCluster; nil: there is none.
+func (h *hand) see() *v1alpha1.EtcdCluster {
+	ec := &v1alpha1.EtcdCluster{}
+	err := h.c.Get(h.t.Context(), h.key(h.name), ec)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	must(h.t, err)
+	return ec
+}
+
+func (h *hand) condition(kind string) metav1.Condition {
+	ec := h.see()
+	if ec == nil {
+		return metav1.Condition{Reason: "there is no EtcdCluster"}
+	}
+	for _, c := range ec.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return metav1.Condition{Reason: "nothing yet"}
+}
+
+// ready says why the cluster does not have so many voters, all up, on so many hosts that run.
+func (h *hand) ready(voters, hosts int) func() error {
+	return func() error {
+		if c := h.condition(v1alpha1.Ready); c.Status != metav1.ConditionTrue {
+			return fmt.Errorf("it is not ready: %s: %s", c.Reason, c.Message)
+		}
+		ec := h.see()
+		run := len(h.runs())
+		if int(ec.Status.Voters) != voters || run != hosts || h.budget() != h.least(voters) {
+			return fmt.Errorf("%d voters, %d hosts run, the budget is %d", ec.Status.Voters, run, h.budget())
+		}
+		return nil
+	}
+}
+
+// runs are the hosts that are to run.
+func (h *hand) runs() (all []string) {
+	sets := &appsv1.StatefulSetList{}
+	must(h.t, h.c.List(h.t.Context(), sets, client.InNamespace(h.ns)))
+	for _, s := range sets.Items {
+		if *s.Spec.Replicas > 0 {
+			all = append(all, s.Name)
+		}
+	}
+	return all
+}
+
+func (h *hand) least(voters int) int {
+	if voters == 1 {
+		return 0
+	}
+	return voters/2 + 1
+}
+
+func (h *hand) budget() int {
+	b := &policyv1.PodDisruptionBudget{}
+	if err := h.c.Get(h.t.Context(), h.key(h.name), b); err != nil {
+		return 0
+	}
+	return b.Spec.MinAvailable.IntValue()
+}
+
+func (h *hand) patch(text string) {
+	h.t.Helper()
+	must(h.t, h.c.Patch(h.t.Context(), h.see(), client.RawPatch(types.MergePatchType, []byte(text))))
+}
+
+func request(h *hand) ctrl.Request { return ctrl.Request{NamespacedName: h.key(h.name)} }

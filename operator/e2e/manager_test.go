@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"etcdadm.io/operator/act"
+	"etcdadm.io/operator/reconcile"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// manager runs an operator as its program does, with caches and a Lease, until stop is called.
+func manager(t *testing.T, ns, name string) (stop func(), leads <-chan struct{}) {
+	t.Helper()
+	anyName := true
+	lease, renew, retry := 3*time.Second, 2*time.Second, 200*time.Millisecond
+	m, err := ctrl.NewManager(kube.config, ctrl.Options{
+		Scheme: scheme, Cache: reconcile.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
+		LeaderElection: true, LeaderElectionID: "etcdadm-operator", LeaderElectionNamespace: ns, LeaderElectionReleaseOnCancel: true,
+		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry, Controller: config.Controller{SkipNameValidation: &anyName},
+	})
+	must(t, err)
+	r := &reconcile.Reconciler{Cached: m.GetClient(), Live: m.GetAPIReader(), Writer: &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()}, Image: "localhost/etcdadm:1", Events: m.GetEventRecorder("etcdadm-operator")}
+	must(t, r.Setup(m, 4))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Start(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("operator %s: %v", name, err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return stop, m.Elected()
+}
+
+// Two operators as their program runs them, with caches: the one with the Lease works; when it ends the other goes on.
+func TestTwoOperators(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	stop, leads := manager(t, ns, "one")
+	<-leads
+	_, waits := manager(t, ns, "two")
+	life()[0].do(h)
+	settled := func(what string, holds func() error) {
+		t.Helper()
+		within(t, time.Minute, what, func(ctx context.Context) error {
+			if err := h.turn(ctx); err != nil {
+				return err
+			}
+			return holds()
+		})
+	}
+	settled("created by the first", h.ready(3, 3))
+	select {
+	case <-waits:
+		t.Fatal("both work")
+	default:
+	}
+	lease := &coordinationv1.Lease{}
+	must(t, h.c.Get(t.Context(), h.key("etcdadm-operator"), lease))
+	stop()
+	h.patch(`{"spec":{"size":5}}`)
+	settled("grown by the second", h.ready(5, 5))
+	h.patch(`{"spec":{"size":1}}`)
+	settled("shrunk by the second", h.ready(1, 1))
+	must(t, h.c.Delete(t.Context(), h.see()))
+	settled("deleted by the second", func() error {
+		if h.see() != nil {
+			return errors.New("it is still there")
+		}
+		return nil
+	})
+	after := &coordinationv1.Lease{}
+	must(t, h.c.Get(t.Context(), h.key("etcdadm-operator"), after))
+	if fmt.Sprint(lease.Spec.HolderIdentity) == fmt.Sprint(after.Spec.HolderIdentity) {
+		t.Error("the Lease is still that of the first")
+	}
+}

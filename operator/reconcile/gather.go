@@ -1,0 +1,329 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/record"
+	"etcdadm.io/operator/shape"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// sight is all that is seen of one cluster: the world that is decided by, and the objects that it was made of.
+type sight struct {
+	cluster *v1alpha1.EtcdCluster
+	shape   shape.Cluster
+	world   decide.World
+	told    *record.Told
+
+	control, status *corev1.ConfigMap
+	hosts           map[int]*hostObjects
+	secrets         []client.Object // those that are no host's; metadata only
+	needsKeys       bool            // something is issued now
+	shared          []client.Object // by kind and name, whatever is there
+}
+
+// hostObjects are the objects of a host; nil: there is none.
+type hostObjects struct {
+	set    *appsv1.StatefulSet
+	claim  *corev1.PersistentVolumeClaim
+	leaves *metav1.PartialObjectMetadata
+	pod    *corev1.Pod
+}
+
+// secretList is for the metadata of Secrets: nothing else is read of them all the time.
+func secretList() *metav1.PartialObjectMetadataList {
+	l := &metav1.PartialObjectMetadataList{}
+	l.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	return l
+}
+
+// gather reads all of a cluster by the labels of its objects.
+func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha1.EtcdCluster) (*sight, error) {
+	s := &sight{cluster: ec, hosts: map[int]*hostObjects{}}
+	s.shape = shape.Cluster{Namespace: ec.Namespace, Name: ec.Name, Spec: ec.Spec, Image: r.Image}
+	records, sets, claims, pods, secrets := &corev1.ConfigMapList{}, &appsv1.StatefulSetList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PodList{}, secretList()
+	var shared []client.Object
+	lists := []client.ObjectList{records, sets, claims, pods, secrets, &corev1.ServiceList{}, &corev1.ServiceAccountList{},
+		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}}
+	for _, l := range lists {
+		if err := from.List(ctx, l, client.InNamespace(ec.Namespace), client.MatchingLabels{shape.LabelCluster: ec.Name}); err != nil {
+			return nil, fmt.Errorf("look at the cluster: %w", err)
+		}
+		shared = append(shared, objectsOf(l)...)
+	}
+	s.identify(records.Items, sets.Items, claims.Items)
+	w := &s.world
+	for _, o := range shared {
+		if o.GetLabels()[shape.LabelUID] != s.shape.UID {
+			w.Taken = append(w.Taken, o.GetName())
+			continue
+		}
+		s.shared = append(s.shared, o)
+	}
+	for i := range sets.Items {
+		if h := s.host(&sets.Items[i]); h != nil {
+			h.set = &sets.Items[i]
+		}
+	}
+	for i := range claims.Items {
+		if h := s.host(&claims.Items[i]); h != nil {
+			h.claim = &claims.Items[i]
+		}
+	}
+	for i := range pods.Items {
+		if h := s.host(&pods.Items[i]); h != nil {
+			h.pod = &pods.Items[i]
+		}
+	}
+	for i := range secrets.Items {
+		if h := s.host(&secrets.Items[i]); h != nil {
+			h.leaves = &secrets.Items[i]
+		} else if secrets.Items[i].Labels[shape.LabelUID] == s.shape.UID {
+			s.secrets = append(s.secrets, &secrets.Items[i])
+		}
+	}
+	w.Now = r.now()
+	s.want()
+	s.record(ctx)
+	s.describe()
+	return s, nil
+}
+
+// identify finds the identity of the cluster: by its control object, else by what is left of it, else it is a new one.
+func (s *sight) identify(configMaps []corev1.ConfigMap, sets []appsv1.StatefulSet, claims []corev1.PersistentVolumeClaim) {
+	for i := range configMaps {
+		switch m := &configMaps[i]; m.Name {
+		case s.shape.ControlName():
+			s.control = m
+		case s.shape.StatusName():
+			s.status = m
+		}
+	}
+	uid := ""
+	if s.control != nil {
+		uid = s.control.Labels[shape.LabelUID]
+	}
+	for i := range claims {
+		uid = cmp.Or(uid, claims[i].Labels[shape.LabelUID])
+	}
+	for i := range sets {
+		uid = cmp.Or(uid, sets[i].Labels[shape.LabelUID])
+	}
+	s.shape.UID = cmp.Or(uid, string(s.cluster.UID))
+}
+
+// host is that of an object; nil: the object is no host's of this cluster.
+func (s *sight) host(o client.Object) *hostObjects {
+	n, ok := s.shape.Number(o.GetLabels()[shape.LabelHost])
+	if !ok || o.GetLabels()[shape.LabelUID] != s.shape.UID {
+		return nil
+	}
+	if s.hosts[n] == nil {
+		s.hosts[n] = &hostObjects{}
+	}
+	return s.hosts[n]
+}
+
+// want reads what the EtcdCluster asks for.
+func (s *sight) want() {
+	spec, w := s.cluster.Spec, &s.world.Want
+	w.Spec = cluster.Spec{MemberCount: int(spec.Size), Options: map[string]string{skipSANs: "true"}, DeadAfter: spec.ReplaceAfter.Or(defaultReplaceAfter)}
+	maps.Copy(w.Spec.Options, spec.Options)
+	if v, err := cluster.ParseVersion(spec.Version); err == nil {
+		w.Spec.EtcdVersion = v
+	}
+	if r := spec.Recovery; r != nil && r.Mode == v1alpha1.RecoverAutomatically {
+		w.Spec.AutoRecoverAfter = r.After.Or(0)
+	}
+	if u := spec.Upgrade; u != nil {
+		w.Spec.PauseBeforeLast, w.Spec.AcceptOutage = u.PauseBeforeLast, u.AcceptOutageTo
+		if u.AcceptLoss != "" {
+			w.Spec.AcceptLoss = spec.Version + " " + u.AcceptLoss
+		}
+	}
+	w.Spare, w.ReplaceAfter, w.Paused, w.Hibernate = int(spec.SpareHosts), w.Spec.DeadAfter, spec.Paused, spec.Hibernate
+	w.Volumes, w.Backup = decide.KeepUnproven, spec.Backup != nil
+	if d := spec.Deletion; d != nil {
+		w.Volumes = cmp.Or(decide.Volumes(d.Volumes), decide.KeepUnproven)
+		w.Backup = d.FinalBackup == "Always" || w.Backup && d.FinalBackup != "Never"
+	}
+	if at := s.cluster.DeletionTimestamp; at != nil {
+		w.Deleted = at.Time
+	}
+	for _, f := range []struct {
+		name string
+		said bool
+	}{
+		{"hosts", spec.Hosts != nil}, {"releases", len(spec.Releases) > 0}, {"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
+		{"tls.rotate", spec.TLS != nil && spec.TLS.Rotate > 0}, {"bootstrap", spec.Bootstrap != nil},
+	} {
+		if f.said {
+			w.Unsupported = append(w.Unsupported, "spec."+f.name)
+		}
+	}
+	if _, err := s.shape.Set(1); err != nil {
+		w.Refused = err.Error()
+	}
+}
+
+// skipSANs has a member take another by its certificate alone. Else etcd looks for the name of who calls in DNS, which lags
+// behind pods that start anew.
+const skipSANs = "peer-skip-client-san-verification"
+
+// defaultReplaceAfter is how long a host is silent before another one is made.
+const defaultReplaceAfter = 5 * time.Minute
+
+// record reads the control record out of its ConfigMaps.
+func (s *sight) record(ctx context.Context) {
+	w := &s.world
+	if s.control == nil {
+		return
+	}
+	a := s.control.Annotations
+	w.Record.There = s.status != nil && a[shape.AnnotationSelf] != ""
+	w.Record.Copied = a[shape.AnnotationSelf] != "" && a[shape.AnnotationSelf] != string(s.control.UID)
+	w.Record.Next, _ = strconv.Atoi(a[shape.AnnotationNext])
+	_, w.Record.Remade = a[shape.AnnotationRemade]
+	_, w.Record.Held = a[shape.AnnotationHeld]
+	view := record.Of(s.control, s.status)
+	folder := view.Folder(s.shape.ClusterName())
+	spec, err := folder.ReadSpec(ctx)
+	w.Spec = spec.Spec
+	if errors.Is(err, cluster.ErrSpec) {
+		err = nil // one that is refused is written anew
+	}
+	in, _, _, ierr := folder.ReadIntent(ctx)
+	if ierr == nil {
+		w.Intent = in
+	}
+	if err := errors.Join(err, ierr); err != nil {
+		w.Unread = err.Error()
+	}
+	if told, err := view.ReadTold(ctx); err == nil && told != nil { // what cannot be read was not told
+		s.told, w.Told = told, toldOf(told)
+	}
+}
+
+// toldOf is what is decided by of what the daemons told.
+func toldOf(t *record.Told) *decide.Told {
+	out := &decide.Told{At: t.At, AllUp: len(t.Members) > 0}
+	for _, m := range t.Members {
+		out.AllUp = out.AllUp && (m.Learner || m.Up)
+	}
+	for _, b := range t.Blockers {
+		out.Blockers = append(out.Blockers, b.Code)
+	}
+	for _, h := range t.Hosts {
+		out.Hosts = append(out.Hosts, decide.ToldHost{Name: string(h.Host), Carries: h.Data == record.DataMember, Spent: h.Data == record.DataRemoved || h.Data == record.DataNone})
+	}
+	if t.Backup != nil {
+		out.Backed = t.Backup.At
+	}
+	if t.Proven != nil {
+		out.Proven = t.Proven.At
+	}
+	return out
+}
+
+// describe says what is there of each host.
+func (s *sight) describe() {
+	w := &s.world
+	silent := map[string]time.Time{}
+	for _, h := range s.cluster.Status.Hosts {
+		if h.SilentSince != nil {
+			silent[h.Name] = h.SilentSince.Time
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
+		o := s.hosts[n]
+		h := decide.Host{N: n, Name: s.shape.Host(n), Claim: s.claimOf(o.claim), Leaves: o.leaves != nil, Pod: o.pod != nil}
+		if o.claim != nil {
+			_, h.Kept = o.claim.Labels[shape.LabelKept]
+		}
+		if o.leaves != nil {
+			due, err := time.Parse(time.RFC3339, o.leaves.Annotations[shape.AnnotationRenew])
+			h.LeavesDue = err != nil || !w.Now.Before(due)
+		}
+		if o.set != nil {
+			h.Set, h.Running = true, o.set.Spec.Replicas == nil || *o.set.Spec.Replicas > 0
+			_, h.Replace = o.set.Annotations[shape.AnnotationReplace]
+			h.SpentSince, _ = time.Parse(time.RFC3339, o.set.Annotations[shape.AnnotationSpent])
+		}
+		if _, heard, known := w.Hears(h.Name); known && !heard && h.Running {
+			h.SilentSince = w.Now
+			if since, is := silent[h.Name]; is {
+				h.SilentSince = since
+			}
+		} else if since, is := silent[h.Name]; is && !known && h.Running {
+			h.SilentSince = since
+		}
+		w.Hosts = append(w.Hosts, h)
+	}
+	for _, o := range s.shared {
+		if b, ok := o.(*policyv1.PodDisruptionBudget); ok && b.Name == s.shape.Name && b.Spec.MinAvailable != nil {
+			w.Budget = b.Spec.MinAvailable.IntValue()
+		}
+		w.Shared = w.Shared || s.isShared(o)
+	}
+}
+
+func (s *sight) claimOf(c *corev1.PersistentVolumeClaim) decide.Claim {
+	storage := s.cluster.Spec.Storage
+	switch {
+	case c == nil:
+		return decide.ClaimNone
+	case c.DeletionTimestamp != nil:
+		return decide.ClaimLeaving
+	case c.Status.Phase == corev1.ClaimLost:
+		return decide.ClaimOther
+	case storage == nil:
+		return decide.ClaimThere
+	case storage.Class != "" && (c.Spec.StorageClassName == nil || *c.Spec.StorageClassName != storage.Class):
+		return decide.ClaimOther
+	case c.Spec.Resources.Requests.Storage().Cmp(storage.Size) != 0:
+		return decide.ClaimOther
+	}
+	return decide.ClaimThere
+}
+
+// isShared says whether an object is one that a deleted cluster leaves to EndShared.
+func (s *sight) isShared(o client.Object) bool {
+	switch o.(type) {
+	case *corev1.Service, *corev1.ServiceAccount, *rbacv1.Role, *rbacv1.RoleBinding, *networkingv1.NetworkPolicy, *policyv1.PodDisruptionBudget:
+		return true
+	case *corev1.ConfigMap:
+		return o.GetName() == s.shape.BundleName()
+	}
+	return false
+}
+
+// ending says whether namespace or CRD are on their way out. It is asked about deleted clusters alone.
+func (r *Reconciler) ending(ctx context.Context, s *sight) error {
+	ns, crd := &corev1.Namespace{}, &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(crdKind)
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: s.cluster.Namespace}, ns); err != nil {
+		return fmt.Errorf("look at the namespace: %w", err)
+	}
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: crdName}, crd); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("look at the CRD: %w", err)
+	}
+	s.world.NamespaceEnds, s.world.KindEnds = ns.DeletionTimestamp != nil, crd.DeletionTimestamp != nil
+	return nil
+}

@@ -1,0 +1,271 @@
+// Package reconcile is the operator's loop for one cluster: look at what is cached, decide, carry it out, show it.
+//
+// A step that takes something away is decided twice: a second look, past the cache, has to come to the same step.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"etcdadm.io/operator/act"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/shape"
+	"etcdadm.io/operator/show"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// patience bounds one reconcile: another cluster waits for the worker.
+	patience = 20 * time.Second
+	// lookAgain is for what no event tells: time that passes.
+	lookAgain, lookSoon = 5 * time.Minute, 10 * time.Second
+
+	crdName = "etcdclusters.etcdadm.io"
+)
+
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// Reconciler is the loop.
+type Reconciler struct {
+	Cached client.Client
+	Live   client.Reader // past the cache
+	Writer *act.Writer
+	Events events.EventRecorder // nil: none are told
+	Image  string               // of hosts
+	Now    func() time.Time     // nil: the clock
+}
+
+var steps = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "etcdadm_operator_steps_total", Help: "Steps that were carried out, by what they do and how they ended.",
+}, []string{"step", "result"})
+
+func init() { metrics.Registry.MustRegister(steps) }
+
+func (r *Reconciler) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
+}
+
+// Reconcile looks at one cluster, and takes what steps are to be taken.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ec := &v1alpha1.EtcdCluster{}
+	if err := r.Cached.Get(ctx, request.NamespacedName, ec); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if ec.DeletionTimestamp == nil {
+		if protected := ec.DeepCopy(); protect(protected) {
+			return ctrl.Result{}, r.Writer.Update(ctx, protected) // which is an event
+		}
+	} else if !protects(ec) {
+		return ctrl.Result{}, nil
+	}
+	s, err := r.look(ctx, r.Cached, ec)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	d := decide.Next(s.world)
+	err = r.carryOut(ctx, s, &d)
+	if gone := r.show(ctx, s, d); err == nil {
+		err = gone
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return ctrl.Result{RequeueAfter: time.Second}, nil // the cache will know soon
+	case err != nil:
+		return ctrl.Result{}, err
+	case len(d.Waits) > 0 || len(d.Steps) > 1:
+		return ctrl.Result{RequeueAfter: lookSoon}, nil
+	}
+	return ctrl.Result{RequeueAfter: lookAgain}, nil
+}
+
+func (r *Reconciler) look(ctx context.Context, from client.Reader, ec *v1alpha1.EtcdCluster) (*sight, error) {
+	s, err := r.gather(ctx, from, ec)
+	if err == nil && ec.DeletionTimestamp != nil {
+		err = r.ending(ctx, s)
+	}
+	if err == nil && ec.Spec.Backup != nil {
+		err = r.rivals(ctx, from, s)
+	}
+	return s, err
+}
+
+// rivals looks for an older EtcdCluster with the same backup store.
+func (r *Reconciler) rivals(ctx context.Context, from client.Reader, s *sight) error {
+	all := &v1alpha1.EtcdClusterList{}
+	if err := from.List(ctx, all); err != nil {
+		return fmt.Errorf("look for clusters with the same store: %w", err)
+	}
+	mine := s.cluster
+	for i := range all.Items {
+		o := &all.Items[i]
+		if o.UID == mine.UID || o.Spec.Backup == nil || o.Spec.Backup.Store != mine.Spec.Backup.Store {
+			continue
+		}
+		if o.CreationTimestamp.Before(&mine.CreationTimestamp) || o.CreationTimestamp.Equal(&mine.CreationTimestamp) && o.UID < mine.UID {
+			s.world.StoreOf = o.Namespace + "/" + o.Name
+		}
+	}
+	return nil
+}
+
+// carryOut takes the steps of a decision, in their order, up to the first that fails.
+func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision) error {
+	for _, step := range d.Steps {
+		at := s
+		if step.Kind.Takes() {
+			var err error
+			if at, err = r.again(ctx, s, step); at == nil {
+				return err
+			}
+		}
+		err := r.take(ctx, at, step)
+		result := "done"
+		if err != nil {
+			result = "failed"
+		}
+		steps.WithLabelValues(string(step.Kind), result).Inc()
+		if step.Kind != decide.MakeShared {
+			log.FromContext(ctx).Info("step", "step", step.Kind, "host", step.Host, "n", step.N, "why", step.Why, "result", result)
+			r.tell(s.cluster, step, err)
+		}
+		if taken, ok := errors.AsType[*act.TakenError](err); ok {
+			d.Waits = append(d.Waits, decide.Wait{Code: decide.NameTaken, Sentence: taken.Error() + ": delete it, or choose another name for the EtcdCluster"})
+			return nil
+		}
+		if errors.Is(err, errAuthorityGone) {
+			d.Waits = append(d.Waits, decide.Wait{Code: decide.AuthorityGone, Sentence: err.Error()})
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.Kind, err)
+		}
+	}
+	return nil
+}
+
+// again looks past the cache whether a step that takes something away is still to be taken; nil: it is not.
+func (r *Reconciler) again(ctx context.Context, s *sight, step decide.Step) (*sight, error) {
+	ec := &v1alpha1.EtcdCluster{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.cluster), ec); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	fresh, err := r.look(ctx, r.Live, ec)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range decide.Next(fresh.world).Steps {
+		if o.Kind == step.Kind && o.N == step.N && o.AtLeast == step.AtLeast {
+			return fresh, nil
+		}
+	}
+	return nil, nil
+}
+
+func (r *Reconciler) tell(ec *v1alpha1.EtcdCluster, step decide.Step, err error) {
+	if r.Events == nil {
+		return
+	}
+	if err != nil {
+		r.Events.Eventf(ec, nil, corev1.EventTypeWarning, "StepFailed", string(step.Kind), "%s %s: %v", step.Kind, step.Host, err)
+		return
+	}
+	r.Events.Eventf(ec, nil, corev1.EventTypeNormal, "Step", string(step.Kind), "%s %s: %s", step.Kind, step.Host, step.Why)
+}
+
+// show writes the status where it changed.
+func (r *Reconciler) show(ctx context.Context, s *sight, d decide.Decision) error {
+	nodes := map[string]string{}
+	for n, h := range s.hosts {
+		if h.pod != nil {
+			nodes[s.shape.Host(n)] = h.pod.Spec.NodeName
+		}
+	}
+	now := s.cluster.DeepCopy()
+	now.Status = show.Status(show.Seen{Cluster: s.cluster, World: &s.world, Decision: d, Told: s.told, Nodes: nodes, Selector: labels.SelectorFromSet(s.shape.Selector()).String()})
+	if equality.Semantic.DeepEqual(now.Status, s.cluster.Status) {
+		return nil
+	}
+	if err := r.Cached.Status().Patch(ctx, now, client.MergeFromWithOptions(s.cluster, client.MergeFromWithOptimisticLock{}), client.FieldOwner(shape.Manager)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("show the status: %w", err)
+	}
+	return nil
+}
+
+func protects(ec *v1alpha1.EtcdCluster) bool {
+	for _, f := range ec.Finalizers {
+		if f == shape.Finalizer {
+			return true
+		}
+	}
+	return false
+}
+
+// protect puts the finalizer on, and says whether that was anything.
+func protect(ec *v1alpha1.EtcdCluster) bool {
+	had := protects(ec)
+	shape.Protect(ec)
+	return !had
+}
+
+// CacheOptions have the cache hold the operator's own objects alone, without what nobody reads.
+func CacheOptions() cache.Options {
+	ours := labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": shape.Manager})
+	return cache.Options{
+		DefaultLabelSelector: ours, DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.EtcdCluster{}: {Label: labels.Everything()}, &v1alpha1.EtcdBackup{}: {Label: labels.Everything()},
+			&v1alpha1.EtcdBackupSchedule{}: {Label: labels.Everything()}, &v1alpha1.EtcdRestore{}: {Label: labels.Everything()},
+		},
+	}
+}
+
+// Setup has the manager run the loop.
+func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
+	of := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrlreconcile.Request {
+		name := o.GetLabels()[shape.LabelCluster]
+		if name == "" {
+			return nil
+		}
+		return []ctrlreconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+	})
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	b := ctrl.NewControllerManagedBy(m).For(&v1alpha1.EtcdCluster{}).WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Watches(&corev1.Secret{}, of, builder.OnlyMetadata)
+	for _, o := range []client.Object{
+		&corev1.ConfigMap{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{}, &corev1.Service{}, &corev1.ServiceAccount{},
+		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{},
+	} {
+		b = b.Watches(o, of)
+	}
+	return b.Complete(r)
+}

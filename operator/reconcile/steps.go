@@ -1,0 +1,340 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/act"
+	"etcdadm.io/operator/authority"
+	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/record"
+	"etcdadm.io/operator/shape"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// take carries out one step.
+func (r *Reconciler) take(ctx context.Context, s *sight, step decide.Step) error {
+	h := s.hosts[step.N]
+	if h == nil {
+		h = &hostObjects{}
+	}
+	switch step.Kind {
+	case decide.MakeRecord:
+		return r.makeRecord(ctx, s, step.N)
+	case decide.MakeShared:
+		return r.makeShared(ctx, s)
+	case decide.MakeHost:
+		return r.makeHost(ctx, s, step.N, h)
+	case decide.RenewLeaves:
+		return r.renewLeaves(ctx, s, step.N)
+	case decide.SetBudget, decide.LowerBudget:
+		return r.setBudget(ctx, s, step.AtLeast)
+	case decide.WriteSpec:
+		return r.writeSpec(ctx, s, step)
+	case decide.StartHost:
+		return r.Writer.Scale(ctx, h.set, 1, "")
+	case decide.StopHost:
+		spent := ""
+		if step.Spent {
+			spent = s.world.Now.UTC().Format(time.RFC3339)
+		}
+		return r.Writer.Scale(ctx, h.set, 0, spent)
+	case decide.AskBackup:
+		return r.askBackup(ctx, s, step)
+	case decide.DropVolume:
+		if h.claim.DeletionTimestamp == nil {
+			return r.Writer.Delete(ctx, h.claim) // the next look sees it leaving, and takes the finalizer away
+		}
+		return r.Writer.Unprotect(ctx, h.claim)
+	case decide.ClearHost, decide.EndHost:
+		return r.endHost(ctx, h)
+	case decide.EndShared:
+		return r.endShared(ctx, s)
+	case decide.EndRecord:
+		return r.endRecord(ctx, s)
+	case decide.KeepData:
+		return r.keepData(ctx, s)
+	case decide.LetGo:
+		return r.Writer.Unprotect(ctx, s.cluster)
+	}
+	return fmt.Errorf("no such step: %s", step.Kind)
+}
+
+// makeRecord makes the control objects. The first one has its own UID written on it, by which a copy shows.
+func (r *Reconciler) makeRecord(ctx context.Context, s *sight, next int) error {
+	for _, m := range s.shape.Records() {
+		if m.Name == s.shape.ControlName() {
+			m.Annotations = map[string]string{shape.AnnotationNext: strconv.Itoa(next)}
+			if len(s.hosts) > 0 {
+				m.Annotations[shape.AnnotationRemade] = "true"
+			}
+		}
+		if err := r.Writer.Create(ctx, s.shape, m); err != nil {
+			return err
+		}
+	}
+	control := &corev1.ConfigMap{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.ControlName()}, control); err != nil {
+		return err
+	}
+	if control.Annotations[shape.AnnotationSelf] != "" {
+		return nil
+	}
+	self := string(control.UID)
+	return r.Writer.Mark(ctx, control, nil, map[string]*string{shape.AnnotationSelf: &self})
+}
+
+func (r *Reconciler) makeShared(ctx context.Context, s *sight) error {
+	files, err := r.authorities(ctx, s)
+	if err != nil {
+		return err
+	}
+	all := s.shape.Shared()
+	if files != nil {
+		all = append(all, s.shape.Bundle(authority.Bundle(files)))
+	}
+	for _, want := range all {
+		if err := r.Writer.Ensure(ctx, s.shape, want, s.find(want)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find is an object as it was seen; nil: it was not.
+func (s *sight) find(like client.Object) client.Object {
+	for _, o := range s.shared {
+		if reflect.TypeOf(o) == reflect.TypeOf(like) && o.GetName() == like.GetName() {
+			return o
+		}
+	}
+	return nil
+}
+
+// errAuthorityGone says that the authorities' keys are not there any more. They are not made again.
+var errAuthorityGone = errors.New("the Secret with the authorities' keys is gone: leaves last for months yet; put it back from a backup")
+
+// authorities are the files of the cluster's authorities: read when they are needed, made when there never were any. Nil:
+// nothing needs them now.
+func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files, error) {
+	bundle := s.find(s.shape.Bundle(nil))
+	made := slices.ContainsFunc(s.secrets, func(o client.Object) bool { return o.GetName() == s.shape.AuthoritiesName() })
+	if bundle != nil && made && !s.needsKeys {
+		return nil, nil
+	}
+	secret := &corev1.Secret{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.AuthoritiesName()}, secret)
+	switch {
+	case err == nil && secret.Labels[shape.LabelUID] != s.shape.UID:
+		return nil, &act.TakenError{Kind: "Secret", Name: secret.Name}
+	case err == nil:
+		return secret.Data, nil
+	case !apierrors.IsNotFound(err):
+		return nil, err
+	case bundle != nil || len(s.hosts) > 0:
+		return nil, errAuthorityGone
+	}
+	files, err := authority.Create(s.world.Now)
+	if err != nil {
+		return nil, err
+	}
+	return files, r.Writer.Create(ctx, s.shape, s.shape.Authorities(files))
+}
+
+// makeHost makes what is missing of a host: its number is used, then the volume, the leaves, and last the set.
+func (r *Reconciler) makeHost(ctx context.Context, s *sight, n int, h *hostObjects) error {
+	c := s.shape
+	if h.claim == nil {
+		if err := r.Writer.Allot(ctx, s.control, n); err != nil {
+			return err
+		}
+		if err := r.Writer.Create(ctx, c, c.Claim(n)); err != nil {
+			return err
+		}
+	} else if _, kept := h.claim.Labels[shape.LabelKept]; kept {
+		claim := h.claim.DeepCopy()
+		delete(claim.Labels, shape.LabelKept)
+		shape.Protect(claim)
+		if err := r.Writer.Update(ctx, claim); err != nil {
+			return err
+		}
+	}
+	if h.leaves == nil {
+		files, at, err := r.issue(ctx, s, n, nil)
+		if err != nil {
+			return err
+		}
+		leaves := c.Leaves(n, files)
+		leaves.Annotations = map[string]string{shape.AnnotationRenew: at.UTC().Format(time.RFC3339)}
+		if err := r.Writer.Create(ctx, c, leaves); err != nil {
+			return err
+		}
+	}
+	if h.set != nil {
+		return nil
+	}
+	set, err := c.Set(n)
+	if err != nil {
+		return err
+	}
+	return r.Writer.Create(ctx, c, set)
+}
+
+func (r *Reconciler) issue(ctx context.Context, s *sight, n int, had authority.Files) (authority.Files, time.Time, error) {
+	s.needsKeys = true
+	files, err := r.authorities(ctx, s)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	c := s.shape
+	return authority.Issue(files, had, authority.Host{Cluster: c.ClusterName(), Name: c.Host(n), DNS: []string{c.HostDNS(n)}, Served: c.ServedDNS()}, s.world.Now)
+}
+
+func (r *Reconciler) renewLeaves(ctx context.Context, s *sight, n int) error {
+	leaves := &corev1.Secret{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.LeavesName(n)}, leaves); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	files, at, err := r.issue(ctx, s, n, leaves.Data)
+	if err != nil {
+		return err
+	}
+	leaves.Data = files
+	if leaves.Annotations == nil {
+		leaves.Annotations = map[string]string{}
+	}
+	leaves.Annotations[shape.AnnotationRenew] = at.UTC().Format(time.RFC3339)
+	return r.Writer.Client.Update(ctx, leaves, client.FieldOwner(shape.Manager))
+}
+
+func (r *Reconciler) setBudget(ctx context.Context, s *sight, atLeast int) error {
+	had := s.find(s.shape.Budget(1))
+	want := s.shape.Budget(atLeast)
+	if want == nil {
+		if had == nil {
+			return nil
+		}
+		return r.Writer.Delete(ctx, had)
+	}
+	return r.Writer.Ensure(ctx, s.shape, want, had)
+}
+
+// writeSpec writes what the daemons go by over what was seen.
+func (r *Reconciler) writeSpec(ctx context.Context, s *sight, step decide.Step) error {
+	return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
+		delete(annotations, shape.AnnotationHeld)
+		if step.Held {
+			annotations[shape.AnnotationHeld] = "true"
+		}
+		return f.WriteSpec(ctx, *step.Spec)
+	})
+}
+
+// askBackup puts the wish for a backup into the daemons' queue, unless one is there.
+func (r *Reconciler) askBackup(ctx context.Context, s *sight, step decide.Step) error {
+	return r.amend(ctx, s, func(f *control.Folder, _ map[string]string) error {
+		queued, err := f.Commands(ctx)
+		if err != nil {
+			return err
+		}
+		for _, c := range queued {
+			if c.Wish != nil && c.Wish.Kind == cluster.CommandBackup {
+				return nil
+			}
+		}
+		_, err = f.AddWish(ctx, control.Wish{Kind: cluster.CommandBackup, By: "the operator: " + step.Why})
+		return err
+	})
+}
+
+// amend changes the control object as it was seen, in one write.
+func (r *Reconciler) amend(ctx context.Context, s *sight, change func(f *control.Folder, annotations map[string]string) error) error {
+	view := record.Of(s.control, s.status)
+	if err := change(view.Folder(s.shape.ClusterName()), view.Control.Annotations); err != nil {
+		return err
+	}
+	if reflect.DeepEqual(view.Control, s.control) {
+		return nil
+	}
+	if err := r.Writer.Update(ctx, view.Control); err != nil {
+		return err
+	}
+	s.control = view.Control
+	return nil
+}
+
+func (r *Reconciler) endHost(ctx context.Context, h *hostObjects) error {
+	if h.set != nil {
+		if err := r.Writer.Delete(ctx, h.set); err != nil {
+			return err
+		}
+	}
+	if h.leaves != nil {
+		return r.Writer.Delete(ctx, h.leaves)
+	}
+	return nil
+}
+
+func (r *Reconciler) endShared(ctx context.Context, s *sight) error {
+	for _, o := range s.shared {
+		if s.isShared(o) {
+			if err := r.Writer.Delete(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// endRecord deletes what is left, the control object last: until then a second try knows whose all of it is.
+func (r *Reconciler) endRecord(ctx context.Context, s *sight) error {
+	for _, o := range append(s.secrets, s.records()...) {
+		if err := r.Writer.Delete(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepData labels what a deleted cluster leaves behind, and lets a person delete it. The volumes come last: by them a second
+// try knows what is done.
+func (r *Reconciler) keepData(ctx context.Context, s *sight) error {
+	yes := "true"
+	kept := map[string]*string{shape.LabelKept: &yes}
+	for _, o := range append(s.secrets, s.records()...) {
+		if err := r.Writer.Mark(ctx, o, kept, nil); err != nil {
+			return err
+		}
+	}
+	for _, h := range s.hosts {
+		if h.claim == nil {
+			continue
+		}
+		claim := h.claim.DeepCopy()
+		claim.Labels[shape.LabelKept] = yes
+		claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == shape.Finalizer })
+		if err := r.Writer.Update(ctx, claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// records are the control objects that are there.
+func (s *sight) records() (all []client.Object) {
+	for _, m := range []*corev1.ConfigMap{s.status, s.control} {
+		if m != nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}

@@ -1,0 +1,85 @@
+package record
+
+import (
+	"testing"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func view() *View { return Of(&corev1.ConfigMap{}, &corev1.ConfigMap{}) }
+
+// What internal/control writes through a view it reads again, and each object lies where the daemons look for it.
+func TestFolder(t *testing.T) {
+	ctx, v := t.Context(), view()
+	f := v.Folder("team.main.6f9619ff")
+	version, err := cluster.ParseVersion("3.7.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := cluster.Spec{MemberCount: 3, EtcdVersion: version, Hosts: []cluster.HostID{"main-1", "main-2", "main-3"}, Hold: true}
+	if err := f.WriteSpec(ctx, want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := v.Folder("team.main.6f9619ff").ReadSpec(ctx)
+	if err != nil || got.Spec == nil || !got.Spec.Equal(want) {
+		t.Errorf("%+v, %v", got.Spec, err)
+	}
+	name, err := f.AddWish(ctx, control.Wish{Kind: cluster.CommandBackup, By: "a test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := f.Commands(ctx); err != nil || len(all) != 1 || all[0].Name != name {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := f.WriteStatus(ctx, control.Status{Cluster: "team.main.6f9619ff"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Status.Data) != 1 || v.Status.Data["control__etcdadm-status.json"] == "" || v.Control.Data["control__etcd-cluster-spec"] == "" {
+		t.Errorf("%v\n%v", v.Control.Data, v.Status.Data)
+	}
+	if in, marker, _, err := f.ReadIntent(ctx); in != nil || marker || err != nil {
+		t.Errorf("%v, %v, %v", in, marker, err)
+	}
+}
+
+// Reading changes nothing, and copies stay apart.
+func TestCopies(t *testing.T) {
+	control := &corev1.ConfigMap{Data: map[string]string{"x": "y"}}
+	v := Of(control, nil)
+	if _, err := v.Folder("c").AddWish(t.Context(), controlWish); err != nil {
+		t.Fatal(err)
+	}
+	if len(control.Data) != 1 {
+		t.Errorf("%v", control.Data)
+	}
+	if err := v.Folder("c").WriteStatus(t.Context(), controlStatus); err == nil {
+		t.Error("the status was written into a ConfigMap that is missing")
+	}
+}
+
+var (
+	controlWish   = control.Wish{Kind: cluster.CommandBackup}
+	controlStatus = control.Status{}
+)
+
+func TestNames(t *testing.T) {
+	for key, want := range map[string]string{
+		"control/etcd-cluster-created":                      "control__etcd-cluster-created",
+		"control/2026-11-20T03:00:00Z-000001/_command.json": "control__2026-11-20T03_3a00_3a00Z-000001___5fcommand.json",
+		".x/..y": "_2ex__..y",
+	} {
+		if got := entry(key); got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+		if back, ok := keyOf(want); !ok || back != key {
+			t.Errorf("%s: %s, %v", want, back, ok)
+		}
+	}
+	for _, name := range []string{"_", "_x", "_3", "a_61"} {
+		if key, ok := keyOf(name); ok {
+			t.Errorf("%s is the object %s", name, key)
+		}
+	}
+}

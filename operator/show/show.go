@@ -1,0 +1,234 @@
+// Package show says in an EtcdCluster's status what is seen of the cluster: a pure function of the world, of what was decided,
+// and of what the daemons told.
+//
+// What must always hold: nothing is shown as well that nobody has told of lately, and the same world shows the same status,
+// so that nothing is written where nothing happens.
+package show
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/record"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Seen is what a status is made of.
+type Seen struct {
+	Cluster  *v1alpha1.EtcdCluster
+	World    *decide.World
+	Decision decide.Decision
+	Told     *record.Told      // nil: the daemons have told nothing
+	Nodes    map[string]string // of the hosts' pods
+	Selector string
+}
+
+// Status is what an EtcdCluster shows.
+func Status(s Seen) v1alpha1.ClusterStatus {
+	out := v1alpha1.ClusterStatus{
+		ObservedGeneration: s.Cluster.Generation, Selector: s.Selector,
+		LastBackup: s.Cluster.Status.LastBackup, ProvenBackup: s.Cluster.Status.ProvenBackup,
+		Conditions: slices.Clone(s.Cluster.Status.Conditions),
+	}
+	if in := s.World.Intent; in != nil {
+		out.Generation = int64(in.Generation)
+		if in.Cluster != 0 {
+			out.ClusterID = in.Cluster.String()
+		}
+	}
+	if t := s.Told; t != nil {
+		out.Leader = string(t.Leader)
+		up, voters := t.Voters()
+		out.Up, out.Voters, out.Version = int32(up), int32(voters), lowest(t.Members)
+		for _, b := range t.Blockers {
+			out.Blockers = append(out.Blockers, v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: b.Command})
+		}
+		out.LastBackup, out.ProvenBackup = backup(t.Backup, out.LastBackup), backup(t.Proven, out.ProvenBackup)
+	}
+	for _, w := range s.Decision.Waits {
+		out.Blockers = append(out.Blockers, v1alpha1.Blocker{Code: string(w.Code), Sentence: w.Sentence, Command: w.Command})
+	}
+	for _, h := range s.World.Hosts {
+		out.Hosts = append(out.Hosts, s.host(h))
+	}
+	s.conditions(&out)
+	return out
+}
+
+// backup is one that was told, or else the one that was shown.
+func backup(told *cluster.Backup, shown *v1alpha1.BackupStatus) *v1alpha1.BackupStatus {
+	if told == nil {
+		return shown
+	}
+	return &v1alpha1.BackupStatus{Name: told.Name, At: metav1.NewTime(told.At.Truncate(time.Second))}
+}
+
+// lowest is the version that each member runs at least; empty: it is not known of all.
+func lowest(members []control.MemberStatus) string {
+	var low cluster.Version
+	for i, m := range members {
+		if m.Version.IsZero() {
+			return ""
+		}
+		if i == 0 || m.Version.Compare(low) < 0 {
+			low = m.Version
+		}
+	}
+	if low.IsZero() {
+		return ""
+	}
+	return low.String()
+}
+
+func (s Seen) host(h decide.Host) v1alpha1.HostStatus {
+	out := v1alpha1.HostStatus{Name: h.Name, Node: s.Nodes[h.Name]}
+	if !h.SilentSince.IsZero() {
+		since := metav1.NewTime(h.SilentSince.Truncate(time.Second))
+		out.SilentSince = &since
+	}
+	if s.Told != nil {
+		for _, m := range s.Told.Members {
+			if string(m.Host) != h.Name {
+				continue
+			}
+			out.Member, out.Role, out.Up, out.Why = m.Member.String(), "voter", m.Up, m.Why
+			if m.Learner {
+				out.Role = "learner"
+			}
+		}
+	}
+	if out.Role == "" && !h.Running && h.Claim != decide.ClaimNone {
+		if why := s.World.Keeps(h); why != "" {
+			out.Why = "its volume is kept: " + why
+		}
+	}
+	return out
+}
+
+// condition is one, as it is now.
+type condition struct {
+	kind   string
+	is     metav1.ConditionStatus
+	reason string
+	text   string
+}
+
+func (s Seen) conditions(out *v1alpha1.ClusterStatus) {
+	for _, c := range []condition{s.reporting(), s.available(out), s.progressing(), s.degraded(out), s.backedUp(out), s.ready(out)} {
+		meta.SetStatusCondition(&out.Conditions, metav1.Condition{Type: c.kind, Status: c.is, Reason: c.reason, Message: c.text, ObservedGeneration: s.Cluster.Generation})
+	}
+}
+
+func (s Seen) fresh() bool {
+	return s.Told != nil && s.World.Now.Sub(s.Told.At) <= decide.Fresh
+}
+
+func (s Seen) reporting() condition {
+	switch {
+	case s.Told == nil:
+		return condition{v1alpha1.Reporting, metav1.ConditionFalse, "NothingYet", "the daemons have told nothing yet"}
+	case !s.fresh():
+		return condition{v1alpha1.Reporting, metav1.ConditionFalse, "Silent", "the daemons told of themselves last at " + s.Told.At.UTC().Format(time.RFC3339)}
+	}
+	return condition{v1alpha1.Reporting, metav1.ConditionTrue, "Told", "the daemons tell of themselves"}
+}
+
+func (s Seen) available(out *v1alpha1.ClusterStatus) condition {
+	switch {
+	case !s.fresh():
+		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Silent", "nobody has told lately whether a quorum serves"}
+	case out.Voters == 0:
+		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "there are no members yet"}
+	case out.Up <= out.Voters/2:
+		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost"}
+	}
+	return condition{v1alpha1.Available, metav1.ConditionTrue, "Quorum", "a quorum serves"}
+}
+
+func (s Seen) progressing() condition {
+	for _, step := range s.Decision.Steps {
+		if step.Kind != decide.MakeShared {
+			return condition{v1alpha1.Progressing, metav1.ConditionTrue, string(camel(step.Kind)), step.Why}
+		}
+	}
+	if s.fresh() && s.Told.Rule != "" && s.Told.Command != "" {
+		return condition{v1alpha1.Progressing, metav1.ConditionTrue, "Daemons", s.Told.Reason}
+	}
+	return condition{v1alpha1.Progressing, metav1.ConditionFalse, "Nothing", "nothing is on its way"}
+}
+
+func (s Seen) degraded(out *v1alpha1.ClusterStatus) condition {
+	if len(out.Blockers) > 0 {
+		b := out.Blockers[0]
+		return condition{v1alpha1.Degraded, metav1.ConditionTrue, reason(b.Code), b.Sentence}
+	}
+	return condition{v1alpha1.Degraded, metav1.ConditionFalse, "Nothing", "nothing is known to be wrong"}
+}
+
+func (s Seen) backedUp(out *v1alpha1.ClusterStatus) condition {
+	b := s.Cluster.Spec.Backup
+	switch {
+	case b == nil:
+		return condition{v1alpha1.BackedUp, metav1.ConditionFalse, "NoStore", "spec.backup names no store"}
+	case out.LastBackup == nil:
+		return condition{v1alpha1.BackedUp, metav1.ConditionFalse, "NoBackup", "no backup was taken yet"}
+	case s.World.Now.Sub(out.LastBackup.At.Time) > 2*b.Interval.Or(15*time.Minute):
+		return condition{v1alpha1.BackedUp, metav1.ConditionFalse, "Old", "the newest backup is of " + out.LastBackup.At.UTC().Format(time.RFC3339)}
+	}
+	return condition{v1alpha1.BackedUp, metav1.ConditionTrue, "Recent", "the newest backup is recent"}
+}
+
+// ready: all is as the spec asks. Its reason is the column STATUS.
+func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
+	not := func(reason, text string) condition {
+		return condition{v1alpha1.Ready, metav1.ConditionFalse, reason, text}
+	}
+	available := s.available(out)
+	switch {
+	case !s.Cluster.DeletionTimestamp.IsZero():
+		return not("Deleting", "the cluster is being deleted")
+	case len(s.Decision.Waits) > 0:
+		w := s.Decision.Waits[0]
+		return not(string(w.Code), w.Sentence)
+	case s.Told == nil:
+		return not("Creating", "the daemons have told nothing yet")
+	case available.is != metav1.ConditionTrue:
+		return not(available.reason, available.text)
+	case out.Voters != s.Cluster.Spec.Size:
+		return not("Resizing", "the number of voters is not yet the size")
+	case out.Version != s.Cluster.Spec.Version:
+		return not("Upgrading", "not all members run the version")
+	case out.Up != out.Voters:
+		return not("MemberDown", "not all voters are up")
+	case len(out.Blockers) > 0:
+		return not(reason(out.Blockers[0].Code), out.Blockers[0].Sentence)
+	}
+	return condition{v1alpha1.Ready, metav1.ConditionTrue, "Ready", "all is as the spec asks"}
+}
+
+func camel(k decide.Kind) string { return reason(string(k)) }
+
+// reason makes a word that a condition takes of a code: no-quorum is NoQuorum.
+func reason(code string) string {
+	var out []byte
+	up := true
+	for i := range len(code) {
+		c := code[i]
+		if c == '-' {
+			up = true
+			continue
+		}
+		if up && c >= 'a' && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		up = false
+		out = append(out, c)
+	}
+	return cmp.Or(string(out), "Unknown")
+}
