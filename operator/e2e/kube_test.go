@@ -111,7 +111,7 @@ func begin(ctx context.Context) error {
 
 // install applies the CRDs as they are generated, and waits until they are served.
 func install(ctx context.Context, c client.Client) error {
-	files, err := filepath.Glob("../config/crd/*.yaml")
+	files, err := filepath.Glob("../config/crd/etcdadm.io_*.yaml")
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("no CRDs: %w", err)
 	}

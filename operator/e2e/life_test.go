@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,8 +21,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 )
 
 type applyConfiguration = runtime.ApplyConfiguration
@@ -257,6 +261,31 @@ func TestNameTaken(t *testing.T) {
 	// Its owner takes it away, and the cluster is made.
 	must(t, h.c.Delete(t.Context(), theirs))
 	must(t, h.settle(r, "made", h.ready(3, 3)))
+}
+
+// A protected cluster is not deleted, by the admission policy of the installation.
+func TestProtected(t *testing.T) {
+	c, ns := server(t)
+	data, err := os.ReadFile("../config/operator/protected.yaml")
+	must(t, err)
+	for _, part := range strings.Split(string(data), "\n---\n") {
+		o := &unstructured.Unstructured{}
+		must(t, yaml.Unmarshal([]byte(part), &o.Object))
+		must(t, c.Create(t.Context(), o))
+	}
+	must(t, c.Create(t.Context(), object(t, ns, etcdCluster("main", plain+", deletion: {protected: true}"))))
+	must(t, c.Create(t.Context(), object(t, ns, etcdCluster("other", plain))))
+	ec := object(t, ns, etcdCluster("main", plain))
+	within(t, time.Minute, "the policy is in force", func(ctx context.Context) error {
+		err := c.Delete(ctx, ec, client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "set spec.deletion.protected to false first") {
+			return fmt.Errorf("it says %v", err)
+		}
+		return nil
+	})
+	must(t, c.Delete(t.Context(), object(t, ns, etcdCluster("other", plain))))
+	must(t, c.Patch(t.Context(), ec, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"deletion":{"protected":false}}}`))))
+	must(t, c.Delete(t.Context(), ec))
 }
 
 // What the daemons would refuse is refused before anything is made: an unknown version, a template that is none, the store

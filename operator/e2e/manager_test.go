@@ -11,18 +11,22 @@ import (
 	"etcdadm.io/operator/act"
 	"etcdadm.io/operator/reconcile"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 // manager runs an operator as its program does, with caches and a Lease, until stop is called.
-func manager(t *testing.T, ns, name string) (stop func(), leads <-chan struct{}) {
+func manager(t *testing.T, by *rest.Config, ns, name string) (stop func(), leads <-chan struct{}) {
 	t.Helper()
 	anyName := true
 	lease, renew, retry := 3*time.Second, 2*time.Second, 200*time.Millisecond
-	m, err := ctrl.NewManager(kube.config, ctrl.Options{
-		Scheme: scheme, Cache: reconcile.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
+	caches := reconcile.CacheOptions()
+	caches.DefaultNamespaces = map[string]cache.Config{ns: {}} // other tests have clusters, too
+	m, err := ctrl.NewManager(by, ctrl.Options{
+		Scheme: scheme, Cache: caches, Metrics: metricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "etcdadm-operator", LeaderElectionNamespace: ns, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry, Controller: config.Controller{SkipNameValidation: &anyName},
 	})
@@ -49,9 +53,12 @@ func manager(t *testing.T, ns, name string) (stop func(), leads <-chan struct{})
 func TestTwoOperators(t *testing.T) {
 	_, ns := server(t)
 	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
-	stop, leads := manager(t, ns, "one")
+	noted := &asked{RoundTripper: kube.config.Transport, all: map[string]bool{}}
+	by := rest.CopyConfig(kube.config)
+	by.Transport = noted
+	stop, leads := manager(t, by, ns, "one")
 	<-leads
-	_, waits := manager(t, ns, "two")
+	_, waits := manager(t, by, ns, "two")
 	life()[0].do(h)
 	settled := func(what string, holds func() error) {
 		t.Helper()
@@ -82,6 +89,7 @@ func TestTwoOperators(t *testing.T) {
 		}
 		return nil
 	})
+	noted.held(t)
 	after := &coordinationv1.Lease{}
 	must(t, h.c.Get(t.Context(), h.key("etcdadm-operator"), after))
 	if fmt.Sprint(lease.Spec.HolderIdentity) == fmt.Sprint(after.Spec.HolderIdentity) {
