@@ -138,6 +138,7 @@ func (w *World) lost(h Host) bool {
 func (w *World) hosts(d *Decision) {
 	var nominal, sound, carrying, running int
 	var pending string
+	free := false // one that stays has no voter
 	for _, h := range w.Hosts {
 		if w.retired(h) {
 			continue
@@ -152,12 +153,16 @@ func (w *World) hosts(d *Decision) {
 		case h.stays():
 			nominal++
 			sound++
+			free = free || !w.votes(h.Name)
 			if known && !heard && !w.votes(h.Name) {
 				pending = h.Name
 			}
 		case w.votes(h.Name):
 			carrying++
 		}
+	}
+	if pending != "" {
+		d.Waits = append(d.Waits, Wait{Code: Pending, Host: pending, Sentence: pending + " does not run yet, and no other host is made in place of one before it does", Command: "kubectl describe pod " + pending + "-0"})
 	}
 	wanted := w.Want.Spec.MemberCount + w.Want.Spare
 	switch missing := wanted - nominal - carrying; {
@@ -169,12 +174,11 @@ func (w *World) hosts(d *Decision) {
 			d.do(Step{Kind: MakeHost, N: w.lastNumber() + 1 + i, Why: fmt.Sprintf("%d hosts are wanted, %d are there", wanted, nominal+carrying)})
 		}
 		return
-	case sound >= wanted && !w.noHost():
+	case sound >= wanted && (free || !w.noHost()):
 		return
 	}
 	switch {
 	case pending != "":
-		d.Waits = append(d.Waits, Wait{Code: Pending, Host: pending, Sentence: pending + " is made in place of another host and does not run yet: no further one is made before", Command: "kubectl describe pod " + pending + "-0"})
 	case running >= wanted+most:
 		d.wait(TooManyHosts, fmt.Sprintf("%d hosts run, %d are wanted: no further one is made in place of those that are silent", running, wanted))
 	default:

@@ -25,6 +25,8 @@ import (
 type World struct {
 	Now  time.Time
 	Want Want
+	// Since is when the EtcdCluster was made: what was told before is about an earlier life.
+	Since time.Time
 	// Record is the control object.
 	Record Record
 	// Hosts are those that any object is known of, by number.
@@ -155,11 +157,14 @@ const Fresh = 12 * time.Minute
 
 // fresh are the daemons' words if they count; nil: they do not.
 func (w *World) fresh() *Told {
-	if w.Told == nil || w.Now.Sub(w.Told.At) > Fresh {
+	if w.Told == nil || w.Now.Sub(w.Told.At) > Fresh || w.Told.At.Before(w.Since) {
 		return nil
 	}
 	return w.Told
 }
+
+// Reports says whether the daemons told of themselves lately.
+func (w *World) Reports() bool { return w.fresh() != nil }
 
 // Hears says what the daemons tell of a host now; known is false where they do not say whom they hear.
 func (w *World) Hears(name string) (h ToldHost, heard, known bool) {
@@ -195,9 +200,9 @@ func (w *World) votes(name string) bool {
 	return w.Intent.State == cluster.IntentFounding && slices.ContainsFunc(w.Intent.Founders, founds)
 }
 
-// retired says whether a host was stopped for good: it is not to come back.
+// retired says whether a host was stopped for good, now or before its cluster was deleted: it is not to come back.
 func (w *World) retired(h Host) bool {
-	return h.Set && !h.Running && !w.named(h.Name) && !w.votes(h.Name)
+	return (h.Set && !h.Running || h.Kept) && !w.named(h.Name) && !w.votes(h.Name)
 }
 
 // voters is how many there are by the largest set that is written.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/act"
 	"etcdadm.io/operator/api/v1alpha1"
@@ -204,7 +206,11 @@ func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder,
 		}
 		told.Hosts = append(told.Hosts, record.Heard{Host: cluster.HostID(host), Data: data})
 	}
-	return view.Tell(ctx, told)
+	data, err := json.Marshal(told)
+	if err == nil {
+		_, err = blob.PutBytes(ctx, view, "control/etcdadm-status.json", data, blob.Any)
+	}
+	return err
 }
 
 // errKilled is what an operator sees that is killed: none of its writes arrive any more.

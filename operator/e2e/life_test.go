@@ -220,7 +220,7 @@ func TestHostLost(t *testing.T) {
 			return err
 		}
 		if err := h.c.Get(t.Context(), h.key("main-2"), set); err != nil || *set.Spec.Replicas != 0 {
-			return fmt.Errorf("the lost host is to run still: %v", err)
+			return fmt.Errorf("the lost host is to run still: %w", err)
 		}
 		return nil
 	}))
@@ -279,7 +279,7 @@ func TestProtected(t *testing.T) {
 	within(t, time.Minute, "the policy is in force", func(ctx context.Context) error {
 		err := c.Delete(ctx, ec, client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "set spec.deletion.protected to false first") {
-			return fmt.Errorf("it says %v", err)
+			return fmt.Errorf("it says %w", err)
 		}
 		return nil
 	})

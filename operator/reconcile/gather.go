@@ -99,7 +99,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 			s.secrets = append(s.secrets, &secrets.Items[i])
 		}
 	}
-	w.Now = r.now()
+	w.Now, w.Since = r.now(), ec.CreationTimestamp.Time
 	s.want()
 	s.record(ctx)
 	s.describe()

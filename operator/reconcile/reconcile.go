@@ -140,6 +140,9 @@ func (r *Reconciler) rivals(ctx context.Context, from client.Reader, s *sight) e
 // carryOut takes the steps of a decision, in their order, up to the first that fails.
 func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision) error {
 	for _, step := range d.Steps {
+		if step.Kind == decide.MakeHost {
+			step.Host = s.shape.Host(step.N)
+		}
 		at := s
 		if step.Kind.Takes() {
 			var err error

@@ -52,13 +52,3 @@ func (v *View) ReadTold(ctx context.Context) (*Told, error) {
 	}
 	return told, nil
 }
-
-// Tell writes it, as the leading daemon does.
-func (v *View) Tell(ctx context.Context, told Told) error {
-	data, err := json.Marshal(told)
-	if err != nil {
-		return err
-	}
-	_, err = blob.PutBytes(ctx, v, keyStatus, data, blob.Any)
-	return err
-}

@@ -84,7 +84,7 @@ func (c Cluster) Number(host string) (int, bool) {
 	return n, ok && err == nil && n > 0 && strconv.Itoa(n) == digits
 }
 
-// Names of the objects of a cluster.
+// ControlName and the next ones are the names of the objects of a cluster.
 func (c Cluster) ControlName() string     { return c.Name + "-control" }
 func (c Cluster) StatusName() string      { return c.Name + "-status" }
 func (c Cluster) AuthoritiesName() string { return c.Name + "-authorities" }

@@ -126,7 +126,7 @@ func (s Seen) conditions(out *v1alpha1.ClusterStatus) {
 }
 
 func (s Seen) fresh() bool {
-	return s.Told != nil && s.World.Now.Sub(s.Told.At) <= decide.Fresh
+	return s.Told != nil && s.World.Reports()
 }
 
 func (s Seen) reporting() condition {
@@ -196,7 +196,7 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 	case len(s.Decision.Waits) > 0:
 		w := s.Decision.Waits[0]
 		return not(string(w.Code), w.Sentence)
-	case s.Told == nil:
+	case s.Told == nil || s.Told.At.Before(s.World.Since):
 		return not("Creating", "the daemons have told nothing yet")
 	case available.is != metav1.ConditionTrue:
 		return not(available.reason, available.text)
