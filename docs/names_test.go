@@ -132,7 +132,7 @@ var (
 // foreign are flags of other programs that the documents name.
 var foreign = []string{
 	"force-new-cluster", "max-learners", "no-password", "limit", // etcd, etcdctl
-	"config", "upload-certs", "etcd-servers", "raw", // kubeadm, kube-apiserver, kubectl
+	"config", "upload-certs", "etcd-servers", "raw", "replicas", "type", // kubeadm, kube-apiserver, kubectl
 	"check", "purge", "now", "log-file", "also-stdout", // sha256sum, dpkg, systemctl, the images' go-runner
 	"x",                                         // how flags are written
 	"logtostderr", "alsologtostderr", "vmodule", // klog's, defined in a loop
