@@ -186,7 +186,7 @@ func (h *hand) backups(ctx context.Context, f *control.Folder) error {
 }
 
 func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder, in *cluster.Intent, spec *cluster.Spec, running []string) error {
-	told := record.Told{Status: control.Status{Cluster: in.Name, Leader: in.Voters[0].Host, At: time.Now().UTC(), Rule: "steady"}}
+	told := control.Status{Cluster: in.Name, Leader: in.Voters[0].Host, At: time.Now().UTC(), Rule: "steady", Version: spec.EtcdVersion}
 	if ended, err := f.EndedCommands(ctx); err == nil && len(ended) > 0 {
 		told.Backup = &cluster.Backup{Name: "a-backup", At: time.Now().UTC()}
 		if h.proven {
@@ -200,11 +200,11 @@ func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder,
 		if h.silent[host] {
 			continue
 		}
-		data := record.DataNone
+		data := cluster.DataNone
 		if slices.ContainsFunc(in.Voters, func(v cluster.Voter) bool { return string(v.Host) == host }) {
-			data = record.DataMember
+			data = cluster.DataMember
 		}
-		told.Hosts = append(told.Hosts, record.Heard{Host: cluster.HostID(host), Data: data})
+		told.Hosts = append(told.Hosts, control.HostStatus{Host: cluster.HostID(host), Data: data})
 	}
 	data, err := json.Marshal(told)
 	if err == nil {

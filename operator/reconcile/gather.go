@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/record"
@@ -30,7 +31,7 @@ type sight struct {
 	cluster *v1alpha1.EtcdCluster
 	shape   shape.Cluster
 	world   decide.World
-	told    *record.Told
+	told    *control.Status
 
 	control, status *corev1.ConfigMap
 	hosts           map[int]*hostObjects
@@ -216,13 +217,13 @@ func (s *sight) record(ctx context.Context) {
 	if err := errors.Join(err, ierr); err != nil {
 		w.Unread = err.Error()
 	}
-	if told, err := view.ReadTold(ctx); err == nil && told != nil { // what cannot be read was not told
-		s.told, w.Told = told, toldOf(told)
+	if told, is, err := folder.ReadStatus(ctx); err == nil && is { // what cannot be read was not told
+		s.told, w.Told = &told, toldOf(&told)
 	}
 }
 
 // toldOf is what is decided by of what the daemons told.
-func toldOf(t *record.Told) *decide.Told {
+func toldOf(t *control.Status) *decide.Told {
 	out := &decide.Told{At: t.At, AllUp: len(t.Members) > 0}
 	for _, m := range t.Members {
 		out.AllUp = out.AllUp && (m.Learner || m.Up)
@@ -231,7 +232,7 @@ func toldOf(t *record.Told) *decide.Told {
 		out.Blockers = append(out.Blockers, b.Code)
 	}
 	for _, h := range t.Hosts {
-		out.Hosts = append(out.Hosts, decide.ToldHost{Name: string(h.Host), Carries: h.Data == record.DataMember, Spent: h.Data == record.DataRemoved || h.Data == record.DataNone})
+		out.Hosts = append(out.Hosts, decide.ToldHost{Name: string(h.Host), Carries: h.Data == cluster.DataMember, Spent: h.Data == cluster.DataRemoved || h.Data == cluster.DataNone})
 	}
 	if t.Backup != nil {
 		out.Backed = t.Backup.At

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/kubernetes"
 	"etcdadm.io/internal/control"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -41,11 +42,8 @@ func (v *View) Folder(clusterName string) *control.Folder {
 	return control.New(v, clusterName).Known()
 }
 
-// often are the objects that change all the time and lie in the second ConfigMap.
-var often = []string{"control/etcdadm-status.json", "control/etcdadm-record.json"}
-
 func (v *View) mapOf(key string) *corev1.ConfigMap {
-	if slices.Contains(often, key) {
+	if slices.Contains(kubernetes.Often, key) {
 		return v.Status
 	}
 	return v.Control
@@ -100,7 +98,7 @@ func (v *View) List(_ context.Context, prefix string) ([]blob.Info, error) {
 			continue
 		}
 		for _, name := range slices.Concat(slices.Collect(maps.Keys(m.Data)), slices.Collect(maps.Keys(m.BinaryData))) {
-			if key, ours := keyOf(name); ours && strings.HasPrefix(key, prefix) && v.mapOf(key) == m {
+			if key, ours := kubernetes.Key(name); ours && strings.HasPrefix(key, prefix) && v.mapOf(key) == m {
 				data, _ := value(m, name)
 				out = append(out, blob.Info{Key: key, Size: int64(len(data))})
 			}
@@ -135,41 +133,11 @@ func tagOf(data []byte) blob.ETag {
 	return blob.ETag(hex.EncodeToString(sum[:16]))
 }
 
-// entry is the name in a ConfigMap of the object of a key, as the daemons write it: a slash is "__", and what may not stand
-// in a name is '_' and two hexadecimal digits.
+// entry is the name in a ConfigMap of the object of a key, as the daemons write it; empty: no object may have that key.
 func entry(key string) string {
-	var b strings.Builder
-	for i := range len(key) {
-		switch c := key[i]; {
-		case c == '/':
-			b.WriteString("__")
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' && i > 0:
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, "_%02x", c)
-		}
+	name, err := kubernetes.Name(key)
+	if err != nil {
+		return ""
 	}
-	return b.String()
-}
-
-// keyOf gives back the key that entry was given; false: it is no entry of the record.
-func keyOf(name string) (string, bool) {
-	var b strings.Builder
-	for i := 0; i < len(name); i++ {
-		switch {
-		case name[i] != '_':
-			b.WriteByte(name[i])
-		case strings.HasPrefix(name[i+1:], "_"):
-			b.WriteByte('/')
-			i++
-		default:
-			c, err := hex.DecodeString(name[i+1 : min(i+3, len(name))])
-			if err != nil || len(c) != 1 {
-				return "", false
-			}
-			b.WriteByte(c[0])
-			i += 2
-		}
-	}
-	return b.String(), entry(b.String()) == name
+	return name
 }

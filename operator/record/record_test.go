@@ -63,23 +63,3 @@ var (
 	controlWish   = control.Wish{Kind: cluster.CommandBackup}
 	controlStatus = control.Status{}
 )
-
-func TestNames(t *testing.T) {
-	for key, want := range map[string]string{
-		"control/etcd-cluster-created":                      "control__etcd-cluster-created",
-		"control/2026-11-20T03:00:00Z-000001/_command.json": "control__2026-11-20T03_3a00_3a00Z-000001___5fcommand.json",
-		".x/..y": "_2ex__..y",
-	} {
-		if got := entry(key); got != want {
-			t.Errorf("%s: %s, want %s", key, got, want)
-		}
-		if back, ok := keyOf(want); !ok || back != key {
-			t.Errorf("%s: %s, %v", want, back, ok)
-		}
-	}
-	for _, name := range []string{"_", "_x", "_3", "a_61"} {
-		if key, ok := keyOf(name); ok {
-			t.Errorf("%s is the object %s", name, key)
-		}
-	}
-}

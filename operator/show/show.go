@@ -14,7 +14,6 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/decide"
-	"etcdadm.io/operator/record"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -24,7 +23,7 @@ type Seen struct {
 	Cluster  *v1alpha1.EtcdCluster
 	World    *decide.World
 	Decision decide.Decision
-	Told     *record.Told      // nil: the daemons have told nothing
+	Told     *control.Status   // nil: the daemons have told nothing
 	Nodes    map[string]string // of the hosts' pods
 	Selector string
 }
@@ -45,7 +44,7 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 	if t := s.Told; t != nil {
 		out.Leader = string(t.Leader)
 		up, voters := t.Voters()
-		out.Up, out.Voters, out.Version = int32(up), int32(voters), lowest(t.Members)
+		out.Up, out.Voters, out.Version = int32(up), int32(voters), t.Version.String()
 		for _, b := range t.Blockers {
 			out.Blockers = append(out.Blockers, v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: b.Command})
 		}
@@ -67,23 +66,6 @@ func backup(told *cluster.Backup, shown *v1alpha1.BackupStatus) *v1alpha1.Backup
 		return shown
 	}
 	return &v1alpha1.BackupStatus{Name: told.Name, At: metav1.NewTime(told.At.Truncate(time.Second))}
-}
-
-// lowest is the version that each member runs at least; empty: it is not known of all.
-func lowest(members []control.MemberStatus) string {
-	var low cluster.Version
-	for i, m := range members {
-		if m.Version.IsZero() {
-			return ""
-		}
-		if i == 0 || m.Version.Compare(low) < 0 {
-			low = m.Version
-		}
-	}
-	if low.IsZero() {
-		return ""
-	}
-	return low.String()
 }
 
 func (s Seen) host(h decide.Host) v1alpha1.HostStatus {
