@@ -30,6 +30,9 @@ func Again(record string, founder Seat, base Entry, lost []cluster.HostID, mint 
 	if base.Doc == nil {
 		return nil, errors.New("none of the hosts that answer has a document of the record")
 	}
+	if base.Doc.Moved != nil {
+		return nil, ErrMoved
+	}
 	next := base.Doc.after([]Seat{founder})
 	next.Record = record
 	next.Before = append(slices.Clone(base.Doc.Before), Origin{Record: base.Doc.Record, Ballot: base.Ballot, Part: base.Part, Lost: lost})
@@ -151,6 +154,8 @@ func (k Keeper) Base(answers []Answer, lost []cluster.HostID) (base Entry, refus
 		return base, fmt.Sprintf("host %s keeps the record, and was not asked: bring it back, or name it with --lost if it is gone for good", unheard[0])
 	case base.Doc == nil:
 		return base, "this host does not know yet what the record says"
+	case base.Doc.Moved != nil: // it may be chosen, and the next place may count
+		return base, fmt.Sprintf("the record was moved to %s, or is about to be: what counts is there", base.Doc.Moved.Store)
 	case majority(base.Doc.Keepers, func(s Seat) bool { return there[s] }):
 		return base, "a majority of the hosts that keep the record answers: nothing has to be made again"
 	}

@@ -174,3 +174,45 @@ func TestWhatLivesIsNotLeft(t *testing.T) {
 		}
 	}
 }
+
+// What is sealed may count elsewhere, chosen or not: nothing is made again from it.
+func TestAgainOfWhatMoved(t *testing.T) {
+	alone := Seat{Host: "a", Keeper: "1"}
+	d, err := Found("r", alone, map[string]Object{"k": {Tag: "t"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := d.Sealed(Moved{To: "n", Store: "s3://bucket/folder"})
+	if err != nil || !sealed.sameObjects(d) {
+		t.Fatal(sealed, err)
+	}
+	e := Entry{Ballot: Ballot{Number: 2, Nonce: "x"}, Part: Next, Doc: sealed}
+	if _, err := Again("r2", alone, e, nil, mint("u"), none); !errors.Is(err, ErrMoved) {
+		t.Error(err)
+	}
+	if _, why := (Keeper{Seat: alone, Record: "r", Accepted: e}).Base(nil, nil); !strings.Contains(why, "s3://bucket/folder") {
+		t.Error(why)
+	}
+	if _, err := sealed.Sealed(Moved{To: "m", Store: "s3://other"}); !errors.Is(err, ErrMoved) {
+		t.Error(err)
+	}
+	for _, m := range []Moved{{To: "n"}, {Store: "s3://x"}} {
+		if _, err := d.Sealed(m); err == nil {
+			t.Errorf("%+v", m)
+		}
+	}
+	for name, next := range map[string]func() (*Document, error){
+		"an object": func() (*Document, error) { return sealed.With("k", &Object{Tag: "u"}) },
+		"a keeper":  func() (*Document, error) { return sealed.WithKeeper(Seat{Host: "b", Keeper: "2"}) },
+		"itself":    func() (*Document, error) { return sealed.after(sealed.Keepers), nil },
+	} {
+		if after, err := next(); err != nil || sealed.follows(after) == "" {
+			t.Errorf("%s after a seal: %v", name, err)
+		}
+	}
+	if more, err := d.WithKeeper(Seat{Host: "b", Keeper: "2"}); err != nil {
+		t.Error(err)
+	} else if more.Moved = sealed.Moved; d.follows(more) == "" {
+		t.Error("a seal that changes a keeper")
+	}
+}

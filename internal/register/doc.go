@@ -17,6 +17,8 @@
 //     side by side, would part the record.
 //   - A read asks for no promise. What a majority of the newest document's keepers accepted alike is chosen, and nothing newer
 //     was when the read began. Else the read is a round of its own, which decides.
+//   - A document that says where the record moved to is the last one: it is accepted anew as it is, and nothing follows it.
+//     Whoever reads it goes where it says, so a document after it would count beside another place.
 //   - Only what is chosen leaves this package ([Keeper.Chosen], [Proposer.Result]): a document that one keeper accepted may
 //     never have been written.
 package register
@@ -84,7 +86,32 @@ type Document struct {
 	Deleted uint64 `json:"deleted,omitempty"`
 	// Before are the records that this one was made again from, the oldest first.
 	Before []Origin `json:"before,omitempty"`
+	// Moved seals the record: this is its last document. Nil: it is not sealed.
+	Moved  *Moved `json:"moved,omitempty"`
 	digest string
+}
+
+// Moved says where a record went. What is sealed stays as it was, and is what the next place begins with.
+type Moved struct {
+	// To is the random name of the next place.
+	To string `json:"to"`
+	// Store is the next place's URL, without parameters and anything secret.
+	Store string `json:"store"`
+	// At is unix nanoseconds by the mover's clock, for people.
+	At int64 `json:"at"`
+}
+
+// ErrMoved says that the record is sealed: it has a last value, and what counts is kept elsewhere.
+var ErrMoved = errors.New("the record was moved")
+
+// Sealed is the last document of the record after it, with the same keepers and objects.
+func (d *Document) Sealed(m Moved) (*Document, error) {
+	if d.Moved != nil {
+		return nil, ErrMoved
+	}
+	next := d.after(slices.Clone(d.Keepers))
+	next.Moved = &m
+	return next.sealed(MaxDocument)
 }
 
 // Found is the first document of a record, kept by one host alone.
@@ -114,6 +141,9 @@ func (d *Document) sealed(most int) (*Document, error) {
 	}
 	if d.Objects == nil {
 		d.Objects = map[string]Object{}
+	}
+	if d.Moved != nil && (d.Moved.To == "" || d.Moved.Store == "") {
+		return nil, errors.New("a sealed document that does not say where the record went")
 	}
 	for key, o := range d.Objects { // any order: one without is enough
 		if o.Tag == "" { // as one that is not there has
@@ -203,8 +233,15 @@ func (d *Document) follows(next *Document) string {
 	if next.Record != d.Record || next.Version != d.Version+1 {
 		return "it is not the next document of the record"
 	}
-	if slices.Equal(d.Keepers, next.Keepers) {
+	switch {
+	case d.Moved != nil:
+		return "it was moved, and this document is its last one"
+	case next.Moved != nil && !d.sameObjects(next):
+		return "it is sealed and changes an object at once"
+	case slices.Equal(d.Keepers, next.Keepers):
 		return ""
+	case next.Moved != nil:
+		return "it is sealed and changes a keeper at once"
 	}
 	changed := 0
 	for _, s := range union(d.Keepers, next.Keepers) {
@@ -215,10 +252,14 @@ func (d *Document) follows(next *Document) string {
 	if changed != 1 {
 		return "it changes more than one keeper"
 	}
-	if !maps.EqualFunc(d.Objects, next.Objects, func(a, b Object) bool { return a.Tag == b.Tag }) {
+	if !d.sameObjects(next) {
 		return "it changes a keeper and an object at once"
 	}
 	return ""
+}
+
+func (d *Document) sameObjects(o *Document) bool {
+	return maps.EqualFunc(d.Objects, o.Objects, func(a, b Object) bool { return a.Tag == b.Tag })
 }
 
 func union(a, b []Seat) []Seat {

@@ -32,6 +32,7 @@ const (
 	once   wish = "once" // a write if absent, tried again
 	over   wish = "over" // a write over what is there, tried again
 	del    wish = "del"
+	seal   wish = "seal"
 )
 
 // again tells whether further attempts of an operation are tries of one Write.
@@ -278,6 +279,8 @@ func (x *explorer) change(w wish, nonce string, a attempt, tag string) Change {
 		switch {
 		case w == write:
 			next, err = base.With("k", &Object{Tag: nonce})
+		case w == seal:
+			next, err = base.Sealed(Moved{To: nonce, Store: "s3://x"})
 		case w[0] == '+':
 			seat := x.seats[w[1]-'0']
 			if base.keeps(seat) {
@@ -502,6 +505,9 @@ func (x *explorer) handle(s *worldState, id int, answered bool) bool {
 			all := x.allChosen(s)
 			x.twice(s)
 			for _, a := range all {
+				if p := x.parents[a]; p >= 0 && x.docs[p].Moved != nil {
+					x.fail("document %d is chosen after %d, which is sealed", a, p)
+				}
 				for _, b := range all {
 					if !x.after(a, b) && !x.after(b, a) {
 						x.fail("documents %d and %d are both chosen", a, b)
@@ -621,6 +627,12 @@ var smallWorlds = []smallWorld{
 	{name: "written if absent, and deleted", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{once}, {del}}, attempts: 2},
 	{name: "written if absent, and over", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{once}, {over}}, attempts: 2},
 	{name: "written if absent by two", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{once}, {once}}, attempts: 2},
+	{name: "a seal, and a writer who tries again", hosts: 3, keepers: []int{0, 1, 2}, plans: [][]wish{{seal}, {once}}, attempts: 1},
+	{name: "two seals try again", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{seal}, {seal}}, attempts: 2},
+	{name: "a seal while a keeper goes, and a reader", hosts: 3, keepers: []int{0, 1}, plans: [][]wish{{seal}, {drop(0)}, {look}}, attempts: 1, large: true},
+	{name: "a seal while a keeper goes", hosts: 3, keepers: []int{0, 1}, plans: [][]wish{{seal}, {drop(0)}}, attempts: 1},
+	{name: "a seal while a keeper comes", hosts: 3, keepers: []int{0, 1}, plans: [][]wish{{seal}, {add(2)}}, attempts: 1},
+	{name: "a seal is decided anew", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{seal}, {decide}, {write}}, attempts: 1},
 	{name: "written twice, and deleted", hosts: 2, keepers: []int{0, 1}, plans: [][]wish{{once, over}, {del}}, attempts: 2, large: true},
 }
 

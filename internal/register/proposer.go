@@ -285,7 +285,9 @@ func (p *Proposer) promised(r Reply) []Message {
 		}
 		return out
 	}
-	if p.change != nil {
+	if p.change != nil && p.base.Doc.Moved != nil {
+		p.verdict = ErrMoved
+	} else if p.change != nil {
 		p.next, p.verdict = p.change(p.base.Doc)
 		if p.verdict != nil {
 			p.next = nil

@@ -81,7 +81,7 @@ func (s *Store) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.O
 	if err := blob.ValidateKey(key); err != nil {
 		return nil, err
 	}
-	doc, err := s.read(ctx)
+	doc, err := s.counts(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", key, err)
 	}
@@ -103,7 +103,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]blob.Info, error) {
 	if err := blob.ValidatePrefix(prefix); err != nil {
 		return nil, err
 	}
-	doc, err := s.read(ctx)
+	doc, err := s.counts(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list %q: %w", prefix, err)
 	}
@@ -169,6 +169,37 @@ func (s *Store) ChangeKeepers(ctx context.Context, change register.Change) (*reg
 	return s.round(ctx, change, func() {})
 }
 
+// MovedError says that the record is sealed: nothing of it counts any more, and it never changes again. It wraps
+// register.ErrMoved, and is no blob.ErrNotFound: whoever asks for an object has to ask where the record is now.
+type MovedError struct{ register.Moved }
+
+func (e *MovedError) Error() string { return "the record was moved to " + e.Store }
+func (e *MovedError) Unwrap() error { return register.ErrMoved }
+
+// Seal ends the record: what it says from then on is where the next place is. It is sealed only while it is the document that the
+// caller has looked at, and only if the gate of ctx lets the write go (see blob.While). A seal that is there already, with the
+// same name, is this one.
+//
+// Errors: blob.ErrPreconditionFailed, nothing was sealed; [*MovedError], another place was named first. After any other error
+// only [Store.Decide] tells whether it was sealed.
+func (s *Store) Seal(ctx context.Context, seen *register.Document, m register.Moved) (*register.Document, error) {
+	doc, err := s.round(ctx, func(base *register.Document) (*register.Document, error) {
+		if !base.Same(seen) {
+			return nil, blob.ErrPreconditionFailed
+		}
+		return base.Sealed(m)
+	}, func() {})
+	switch {
+	case doc != nil && doc.Moved != nil && doc.Moved.To == m.To:
+		return doc, nil
+	case doc != nil && doc.Moved != nil:
+		return nil, &MovedError{*doc.Moved}
+	case err != nil:
+		return nil, fmt.Errorf("seal the record: %w", err)
+	}
+	return doc, nil
+}
+
 // round is one operation that writes, one at a time.
 func (s *Store) round(ctx context.Context, change register.Change, sent func()) (*register.Document, error) {
 	select {
@@ -193,10 +224,21 @@ func (s *Store) read(ctx context.Context) (*register.Document, error) {
 	})
 }
 
+// counts is what the record says, while it is the one that counts.
+func (s *Store) counts(ctx context.Context) (*register.Document, error) {
+	doc, err := s.read(ctx)
+	if err == nil && doc.Moved != nil {
+		return nil, &MovedError{*doc.Moved}
+	}
+	return doc, err
+}
+
 func (s *Store) write(ctx context.Context, w *register.Write) error {
-	_, err := s.round(ctx, w.Change, w.Sent)
+	doc, err := s.round(ctx, w.Change, w.Sent)
 	var large *register.TooLargeError
 	switch {
+	case doc != nil && doc.Moved != nil:
+		return &MovedError{*doc.Moved}
 	case errors.Is(err, register.ErrCondition):
 		return blob.ErrPreconditionFailed
 	case errors.As(err, &large):

@@ -245,3 +245,93 @@ func TestNoMajority(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+// Two hosts seal the record to two places, and others write it, while messages and answers are lost: one seal is chosen, what was
+// written before it is in it, and nothing counts after it.
+func TestSealUnderFaults(t *testing.T) {
+	w := newWorld(t, 3)
+	var dice sync.Mutex
+	r := mathrand.New(mathrand.NewPCG(1, 7)) //nolint:gosec // a test's dice
+	w.hurt(func(string, register.Message) (bool, bool) {
+		dice.Lock()
+		defer dice.Unlock()
+		return r.IntN(8) == 0, r.IntN(8) == 0
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var mu sync.Mutex
+	acknowledged := map[string]bool{}
+	sealed := map[string]bool{}
+	var all sync.WaitGroup
+	for i := range 2 {
+		s := w.store(fmt.Sprintf("h%d", i+1))
+		all.Go(func() {
+			m := register.Moved{To: fmt.Sprintf("place %d", i), Store: fmt.Sprintf("s3://bucket/%d", i)}
+			for ctx.Err() == nil {
+				seen, err := s.Document(ctx)
+				if err != nil || len(seen.Objects) < 20 {
+					continue
+				}
+				doc, err := s.Seal(ctx, seen, m)
+				if err == nil {
+					mu.Lock()
+					sealed[doc.Moved.To] = true
+					mu.Unlock()
+				}
+				if err == nil || errors.Is(err, register.ErrMoved) {
+					return
+				}
+			}
+		})
+	}
+	for i := range 2 {
+		s := w.store(fmt.Sprintf("w%d", i))
+		all.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				key := fmt.Sprintf("%d/%d", i, n)
+				_, err := blob.PutBytes(ctx, s, key, []byte("x"), blob.IfAbsent)
+				if errors.Is(err, register.ErrMoved) {
+					return
+				}
+				if err == nil {
+					mu.Lock()
+					acknowledged[key] = true
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	w.hurt(nil)
+	s := w.store("h0")
+	doc, err := s.Decide(t.Context())
+	if err != nil || doc.Moved == nil {
+		t.Fatal(doc, err)
+	}
+	if len(sealed) > 1 || len(sealed) == 1 && !sealed[doc.Moved.To] {
+		t.Errorf("sealed to %v, and the record says %q", sealed, doc.Moved.To)
+	}
+	for key := range acknowledged {
+		if _, ok := doc.Objects[key]; !ok {
+			t.Errorf("%s was written and is not in what was sealed", key)
+		}
+	}
+	if _, _, err := blob.ReadAll(t.Context(), s, "0/0", 10); !errors.Is(err, register.ErrMoved) || errors.Is(err, blob.ErrNotFound) {
+		t.Error(err)
+	}
+	if _, err := s.List(t.Context(), ""); !errors.Is(err, register.ErrMoved) {
+		t.Error(err)
+	}
+	if err := s.Delete(t.Context(), "0/0"); !errors.Is(err, register.ErrMoved) {
+		t.Error(err)
+	}
+	if _, err := s.ChangeKeepers(t.Context(), func(d *register.Document) (*register.Document, error) { return d.WithoutKeeper(d.Keepers[0]) }); !errors.Is(err, register.ErrMoved) {
+		t.Error(err)
+	}
+	if again, err := s.Seal(t.Context(), doc, *doc.Moved); err != nil || !again.Same(doc) {
+		t.Errorf("said again: %v", err)
+	}
+	if len(acknowledged) < 10 {
+		t.Errorf("only %d writes before the seal", len(acknowledged))
+	}
+}
