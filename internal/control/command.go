@@ -403,7 +403,7 @@ func (f queue) cancel(ctx context.Context, name string) error {
 		return nil // a write that is not conditional could undo a leader's
 	}
 	for range cancelTries {
-		data, tag, err := blob.ReadAll(ctx, f.store, keyIntent, maxObject)
+		data, tag, err := blob.ReadAll(ctx, f.store, KeyIntent, maxObject)
 		switch {
 		case errors.Is(err, blob.ErrNotFound):
 			return nil
@@ -422,7 +422,7 @@ func (f queue) cancel(ctx context.Context, name string) error {
 		if data, err = json.MarshalIndent(in, "", "  "); err != nil {
 			return err
 		}
-		_, err = f.putOnCondition(ctx, keyIntent, data, blob.IfMatch(tag))
+		_, err = f.putOnCondition(ctx, KeyIntent, data, blob.IfMatch(tag))
 		switch {
 		case err == nil, errors.Is(err, blob.ErrUnsupported):
 			return nil

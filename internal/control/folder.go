@@ -29,7 +29,7 @@ import (
 // Objects of the control folder, below the store's base.
 const (
 	Prefix      = "control/"
-	keyIntent   = Prefix + "etcd-cluster-created"
+	KeyIntent   = Prefix + "etcd-cluster-created"
 	keySpec     = Prefix + "etcd-cluster-spec"
 	keySettings = Prefix + "etcd-cluster-spec-etcdadm.json"
 	keyRecord   = Prefix + "etcdadm-record.json"

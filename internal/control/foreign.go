@@ -32,7 +32,7 @@ func (f *Folder) MarkForeign(ctx context.Context, spec cluster.Spec, at time.Tim
 }
 
 func (f *Folder) putMarker(ctx context.Context, at time.Time) error {
-	_, err := blob.PutBytes(ctx, f.store, keyIntent, fmt.Appendf(nil, `{"timestamp":%d}`, at.UnixNano()), blob.IfAbsent)
+	_, err := blob.PutBytes(ctx, f.store, KeyIntent, fmt.Appendf(nil, `{"timestamp":%d}`, at.UnixNano()), blob.IfAbsent)
 	if err == nil {
 		return nil
 	}

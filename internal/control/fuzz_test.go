@@ -83,7 +83,7 @@ func FuzzFolder(f *testing.F) {
 		store := memory.New()
 		const dir, wish = Prefix + "2026-11-20T23:14:17Z-000001/", Prefix + "2026-11-20T23:14:17Z-000002/"
 		for _, key := range []string{
-			keyIntent, keySpec, keySettings, keyRecord, keyStatus, keyEnded, dir + fileCommand, dir + fileExtra, wish + fileWish,
+			KeyIntent, keySpec, keySettings, keyRecord, keyStatus, keyEnded, dir + fileCommand, dir + fileExtra, wish + fileWish,
 		} {
 			if _, err := blob.PutBytes(t.Context(), store, key, data, blob.Any); err != nil {
 				t.Fatal(err)

@@ -20,7 +20,7 @@ const adviceIntent = "nothing changes while the created marker cannot be read; i
 //
 // Errors: ErrMalformed; ErrOtherCluster, with the intent; what the store says.
 func (f *Folder) ReadIntent(ctx context.Context) (in *cluster.Intent, marker bool, tag blob.ETag, err error) {
-	c, err := f.read(ctx, keyIntent, &f.intent)
+	c, err := f.read(ctx, KeyIntent, &f.intent)
 	switch {
 	case errors.Is(err, blob.ErrNotFound):
 		return nil, false, "", nil
@@ -29,11 +29,11 @@ func (f *Folder) ReadIntent(ctx context.Context) (in *cluster.Intent, marker boo
 	}
 	in, err = parseIntent(c.data)
 	if err != nil {
-		return nil, true, c.tag, malformed(keyIntent, adviceIntent, err)
+		return nil, true, c.tag, malformed(KeyIntent, adviceIntent, err)
 	}
 	if !in.Adopted() && in.Name != f.cluster {
 		return in, true, c.tag, &blob.Error{
-			Op: "read", Object: keyIntent,
+			Op: "read", Object: KeyIntent,
 			Err:    fmt.Errorf("%w: it is of cluster %q, and this daemon is of cluster %q", ErrOtherCluster, in.Name, f.cluster),
 			Advice: "give every cluster a backup store of its own, or start the daemon with the cluster name that the store belongs to",
 		}
@@ -108,7 +108,7 @@ func (f *Folder) writeIntent(ctx context.Context, in *cluster.Intent, cond blob.
 	if err != nil {
 		return "", fmt.Errorf("write the intent: %w", err)
 	}
-	tag, err := f.putOnCondition(ctx, keyIntent, data, cond)
+	tag, err := f.putOnCondition(ctx, KeyIntent, data, cond)
 	if err != nil {
 		return f.settleIntent(ctx, data, err)
 	}
@@ -120,7 +120,7 @@ func (f *Folder) writeIntent(ctx context.Context, in *cluster.Intent, cond blob.
 // with an error. Rivals share generation, nonce and write number, so that all of the
 // content is compared, which names its writer.
 func (f *Folder) settleIntent(ctx context.Context, data []byte, cause error) (blob.ETag, error) {
-	there, err := f.read(ctx, keyIntent, &f.intent)
+	there, err := f.read(ctx, KeyIntent, &f.intent)
 	refused := errors.Is(cause, blob.ErrPreconditionFailed)
 	switch {
 	case err == nil && bytes.Equal(there.data, data):

@@ -343,6 +343,10 @@ var table = []room{
 		"internal/kept":    "what the hosts keep, of which it is one host's part",
 		"internal/peer":    "other hosts are asked, and answered",
 	}},
+	{path: "internal/moving", floor: service, never: knowsNoPolicy, beside: map[string]string{
+		"internal/control": "the record is its folder",
+		"internal/peer":    "what hosts are told of a move",
+	}},
 	{path: "internal/say", floor: service, never: knowsNoPolicy},
 	{path: "internal/sources", floor: service, never: map[string]string{
 		"plan":          noPolicy,

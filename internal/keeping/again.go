@@ -64,6 +64,15 @@ func (k *Part) again(ctx context.Context, r peer.AgainRequest) (peer.AgainReply,
 	}
 	looked := time.Now()
 	base, refused := k.base(ctx, r.Lost)
+	if refused == "" && base.Doc.Moved != nil {
+		return peer.AgainReply{Refused: k.anyway(base.Doc, r.DryRun)}, nil
+	}
+	if refused == "" && k.opt.BeforeAgain != nil {
+		var done func()
+		if done, refused = k.opt.BeforeAgain(ctx, k.opt.Mint(), r.DryRun); done != nil {
+			defer done()
+		}
+	}
 	if refused != "" || r.DryRun {
 		return peer.AgainReply{Host: k.opt.Self(), Refused: refused}, nil
 	}
@@ -74,6 +83,17 @@ func (k *Part) again(ctx context.Context, r peer.AgainRequest) (peer.AgainReply,
 	k.remember(nil, "") // who kept the one before
 	k.opt.Log.Warn("the record of the cluster was made again: this host keeps it alone until others do", "record", doc.Record, "before", state.Record, "lost", r.Lost)
 	return peer.AgainReply{Host: k.opt.Self()}, nil
+}
+
+// anyway goes on from a record that was sealed: in the next place, never by another record.
+func (k *Part) anyway(doc *register.Document, dryRun bool) string {
+	if k.opt.Anyway == nil {
+		return register.ErrMoved.Error()
+	}
+	if why := k.opt.Anyway(doc, dryRun); why != "" {
+		return why
+	}
+	return fmt.Sprintf("the record was moved to %s, and this host goes on there within seconds: then run the command again", doc.Moved.Store)
 }
 
 // base asks all hosts, and those that their answers name too.

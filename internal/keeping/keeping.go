@@ -69,6 +69,10 @@ type Options struct {
 	Runs func() bool
 	// KeepIntent has this host keep an intent.
 	KeepIntent func(context.Context, *cluster.Intent)
+	// BeforeAgain looks, before the record is made again here, whether a move of it may come true beside that; Refused says so. Done ends
+	// that. Anyway has this host follow the seal of a document instead, of which nobody may know that it was chosen. Nil: there are no moves.
+	BeforeAgain func(ctx context.Context, nonce string, dryRun bool) (done func(), refused string)
+	Anyway      func(doc *register.Document, dryRun bool) (refused string)
 	// Room tells why no backup is to be written to this host's disk, nil if it may.
 	Room   func(context.Context) error
 	Keeper *keeper.Keeper
@@ -84,7 +88,8 @@ type Part struct {
 	record *hosts.Store
 	store  *kept.Store
 	folder *control.Folder
-	making atomic.Bool // the record is being made again here
+	making atomic.Bool                       // the record is being made again here
+	sealed atomic.Pointer[register.Document] // the record's last document, once it is known to be chosen
 
 	around  time.Time // when all others were asked last which record they keep; of Run
 	decided time.Time // when the record was decided anew last while a keeper is missing; of Run
@@ -157,6 +162,7 @@ func (k *Part) show(ctx context.Context) {
 	if err != nil {
 		return // none yet, or the disk does not answer
 	}
+	k.seal(&state.Chosen)
 	var shown []cluster.HostID
 	for _, s := range state.MayKeep() {
 		shown = append(shown, s.Host)
@@ -211,8 +217,31 @@ func (k *Part) Forget(ctx context.Context) error {
 	return nil
 }
 
+// Register is the record itself.
+func (k *Part) Register() *hosts.Store { return k.record }
+
+// Sealed is the last document of a record that was moved, once this host knows that it is chosen; nil: it does not. It waits for nothing.
+func (k *Part) Sealed() *register.Document { return k.sealed.Load() }
+
+// Newest is the newest document that this host has, nil for none; whether it is chosen it may not know.
+func (k *Part) Newest(ctx context.Context) *register.Document {
+	state, err := k.opt.Keeper.State(ctx)
+	if err != nil {
+		return nil
+	}
+	return state.Newest().Doc
+}
+
+// seal takes note of a document that is known to be chosen, if it is the record's last one.
+func (k *Part) seal(e *register.Entry) {
+	if e != nil && e.Doc != nil && e.Doc.Moved != nil && e.Doc.Record == k.Record() {
+		k.sealed.Store(e.Doc)
+	}
+}
+
 // learned keeps what is chosen, beside whoever waits for it.
 func (k *Part) learned(e register.Entry) {
+	k.seal(&e)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), keeperTimeout)
 		defer cancel()

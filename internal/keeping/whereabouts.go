@@ -172,6 +172,7 @@ func (k *Part) weigh(ctx context.Context, answers []told) (found, error) {
 		switch {
 		case t.err != nil || t.Record == "":
 		case t.Record == state.Record:
+			k.seal(t.Chosen) // one host that knows is enough: nothing comes after it
 			out.keepers, out.runs = append(out.keepers, t.Keepers...), out.runs || t.Runs
 			if t.Newest != nil && t.Newest.Compare(out.newest) > 0 {
 				out.newest = *t.Newest

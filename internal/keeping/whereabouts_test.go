@@ -447,6 +447,24 @@ func TestRecordIsNotMadeAgain(t *testing.T) {
 			s.at("d").heard = []register.Seat{}
 			_ = s.at("d").opt.Keeper.Learned(s.t.Context(), newest(s.t, f))
 		}, []cluster.HostID{"a", "b"}, "host f"},
+		"a move that may come true": {func(s *keepers) {
+			s.at("c").opt.BeforeAgain = func(context.Context, string, bool) (func(), string) { return func() {}, "the store is silent" }
+		}, []cluster.HostID{"a", "b"}, "the store is silent"},
+		"a move that was called off": {func(s *keepers) {
+			s.at("c").opt.BeforeAgain = func(context.Context, string, bool) (func(), string) { return func() {}, "" }
+		}, []cluster.HostID{"a", "b"}, ""},
+		"a seal that may be chosen": {func(s *keepers) {
+			s.cut(false, "a", "b")
+			doc, err := s.at("a").record.Document(s.t.Context())
+			if err == nil {
+				_, err = s.at("a").record.Seal(s.t.Context(), doc, register.Moved{To: "n", Store: "s3://bucket/folder"})
+			}
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			s.cut(true, "a", "b")
+			s.at("c").opt.Anyway = func(*register.Document, bool) string { return "" }
+		}, []cluster.HostID{"a", "b"}, "this host goes on there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := threeKeepers(t)

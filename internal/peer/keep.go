@@ -7,7 +7,7 @@ import (
 	"etcdadm.io/internal/register"
 )
 
-// KeepRequest is one of the things that are asked of what a host keeps. Operators may ask for Object and Again only.
+// KeepRequest is one of the things that are asked of what a host keeps. Operators may ask for Object, Again and Move only.
 type KeepRequest struct {
 	// Where asks which record there is, and who keeps it.
 	Where bool `json:"where,omitempty"`
@@ -19,6 +19,10 @@ type KeepRequest struct {
 	Message *register.Message `json:"message,omitempty"`
 	// Object is about an object of the store that the hosts are.
 	Object *ObjectRequest `json:"object,omitempty"`
+	// Move has the leading daemon move the record to a store. Operators only.
+	Move *MoveRequest `json:"move,omitempty"`
+	// Offer tells the host where the record is about to go.
+	Offer *Offer `json:"offer,omitempty"`
 }
 
 // KeepReply answers the part of the request that was asked.
@@ -36,6 +40,8 @@ type KeepReply struct {
 	Seat   *register.Seat  `json:"seat,omitempty"`
 	Reply  *register.Reply `json:"reply,omitempty"`
 	Object *ObjectReply    `json:"object,omitempty"`
+	Move   *MoveReply      `json:"move,omitempty"`
+	Offer  *OfferReply     `json:"offer,omitempty"`
 }
 
 // AgainRequest names the hosts that are gone for good.

@@ -355,7 +355,7 @@ func (s *Server) sameRecord(m method, theirs string) error {
 	}
 	if ours := s.opt.Record(); ours != "" && ours != theirs {
 		return refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_CLUSTER, "see docs/operations/other-record.md",
-			"the caller keeps the record %s, and host %s keeps %s: one of them was made again from a part of the hosts", theirs, s.opt.Host, ours)
+			"the caller keeps the record %s, and host %s keeps %s: one of them was made again from a part of the hosts, or one of the hosts has not followed a move yet", theirs, s.opt.Host, ours)
 	}
 	return nil
 }

@@ -135,7 +135,8 @@ func (k Keeper) Unheard(answers []Answer, lost []cluster.HostID) (out []cluster.
 
 // Base is what a record is made again from: the newest that this keeper or any host has that answers. Refused says why it must
 // not be made again now, "" if it may. Every host that was ever heard of, or that keeps the record by any document, has to
-// answer or be named lost, and none that is there may be named: what a silent one accepted, nobody knows.
+// answer or be named lost, and none that is there may be named: what a silent one accepted, nobody knows. A base that is sealed is
+// for going to the next place, not for another record: see [Again].
 func (k Keeper) Base(answers []Answer, lost []cluster.HostID) (base Entry, refused string) {
 	base = k.Newest()
 	there := map[Seat]bool{k.Seat: true}
@@ -154,8 +155,6 @@ func (k Keeper) Base(answers []Answer, lost []cluster.HostID) (base Entry, refus
 		return base, fmt.Sprintf("host %s keeps the record, and was not asked: bring it back, or name it with --lost if it is gone for good", unheard[0])
 	case base.Doc == nil:
 		return base, "this host does not know yet what the record says"
-	case base.Doc.Moved != nil: // it may be chosen, and the next place may count
-		return base, fmt.Sprintf("the record was moved to %s, or is about to be: what counts is there", base.Doc.Moved.Store)
 	case majority(base.Doc.Keepers, func(s Seat) bool { return there[s] }):
 		return base, "a majority of the hosts that keep the record answers: nothing has to be made again"
 	}

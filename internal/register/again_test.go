@@ -190,8 +190,17 @@ func TestAgainOfWhatMoved(t *testing.T) {
 	if _, err := Again("r2", alone, e, nil, mint("u"), none); !errors.Is(err, ErrMoved) {
 		t.Error(err)
 	}
-	if _, why := (Keeper{Seat: alone, Record: "r", Accepted: e}).Base(nil, nil); !strings.Contains(why, "s3://bucket/folder") {
-		t.Error(why)
+	lost := Seat{Host: "b", Keeper: "2"}
+	two, err := d.WithKeeper(lost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two, err = two.Sealed(*sealed.Moved); err != nil {
+		t.Fatal(err)
+	}
+	gone := []Answer{{Host: "b", Silent: errors.New("silent")}}
+	if base, why := (Keeper{Seat: alone, Record: "r", Accepted: Entry{Ballot: e.Ballot, Part: Next, Doc: two}}).Base(gone, []cluster.HostID{"b"}); why != "" || base.Doc.Moved == nil {
+		t.Errorf("whoever has a seal goes where it says: %q", why)
 	}
 	if _, err := sealed.Sealed(Moved{To: "m", Store: "s3://other"}); !errors.Is(err, ErrMoved) {
 		t.Error(err)

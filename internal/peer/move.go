@@ -1,0 +1,42 @@
+package peer
+
+// MoveRequest is a person's wish to have the control record kept in a store. It has secrets, and is never queued or logged.
+type MoveRequest struct {
+	// Name is random, and names the place that the store is to be: asked again with it, the daemon says how far it is.
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// Variables are how the store is reached, besides its URL.
+	Variables map[string]string `json:"variables,omitempty"`
+	// DryRun only looks.
+	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// MoveReply is how far it is.
+type MoveReply struct {
+	// Steps are what was done, the last one what is being done, for people.
+	Steps []string `json:"steps,omitempty"`
+	// Refused says why the record is not moved; Unknown, that it may have been.
+	Refused string `json:"refused,omitempty"`
+	Unknown bool   `json:"unknown,omitempty"`
+	// Done says that the record is there, and that the daemon that answers keeps to it.
+	Done bool `json:"done,omitempty"`
+}
+
+// Offer tells a host where the record is about to go. It has secrets.
+type Offer struct {
+	Name string `json:"name"` // of the place, random
+	From string `json:"from"` // the record that it is to follow
+	// At is the version of the record that announced the move: a later one counts.
+	At        uint64            `json:"at"`
+	URL       string            `json:"url"`
+	Variables map[string]string `json:"variables,omitempty"`
+}
+
+// OfferReply is what the host made of it.
+type OfferReply struct {
+	// Refused says why it did not take it; empty: it did, durably.
+	Refused string `json:"refused,omitempty"`
+	// Generation and Write are those of the intent that the host keeps.
+	Generation uint64 `json:"generation,omitempty"`
+	Write      uint64 `json:"write,omitempty"`
+}
