@@ -34,6 +34,7 @@ type daemon struct {
 	folder   *control.Folder
 	backups  blob.Store    // may be the same, or noBackups
 	keeping  *keeping.Part // nil: there is a shared store
+	moves    moves
 	releases *inventory
 	etcdEnv  []string
 	env      *follower // nil: there is no environment file

@@ -249,7 +249,7 @@ func (f *follower) told() []cluster.Problem {
 
 // problems are what this daemon has to say of its host beside the host itself.
 func (d *daemon) problems() []cluster.Problem {
-	return slices.Concat(d.logRoom.problems(), d.env.told(), d.keeping.Problems(), d.certs.problems())
+	return slices.Concat(d.logRoom.problems(), d.env.told(), d.keeping.Problems(), d.moves.follower.Problems(), d.certs.problems())
 }
 
 // restartWords are how this daemon is restarted while its etcd goes on.

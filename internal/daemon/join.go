@@ -152,7 +152,7 @@ func (a admitter) reply(leafOnly bool) (peer.JoinReply, error) {
 		return peer.JoinReply{}, errors.New("this host has no authorities")
 	}
 	reply := peer.JoinReply{
-		Cluster: d.cfg.ClusterName, Host: d.id, Authorities: map[string][]byte{}, Settings: d.cfg.Shared(), Environment: storeEnvironment(),
+		Cluster: d.cfg.ClusterName, Host: d.id, Authorities: map[string][]byte{}, Settings: d.cfg.Shared(), Environment: open.Environment(os.Environ()),
 	}
 	for _, one := range cas.All() {
 		files, err := one.Files()
@@ -171,17 +171,6 @@ func (a admitter) reply(leafOnly bool) (peer.JoinReply, error) {
 	slices.Sort(reply.Daemons)
 	reply.Daemons = slices.Compact(reply.Daemons)
 	return reply, nil
-}
-
-// storeEnvironment is how this daemon reaches the store, by variables.
-func storeEnvironment() map[string]string {
-	out := map[string]string{}
-	for _, pair := range os.Environ() {
-		if name, value, _ := strings.Cut(pair, "="); value != "" && open.Variable(name) {
-			out[name] = value
-		}
-	}
-	return out
 }
 
 // Shared are the flags that are to be the same on every host, by their names, where they are not the default;

@@ -23,6 +23,7 @@ import (
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/manager"
+	"etcdadm.io/internal/moving"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/release"
@@ -41,11 +42,15 @@ var ErrLeaveEtcd = errors.New("the daemon ends and etcd goes on")
 func Run(ctx context.Context, cfg Config, program Program, log *slog.Logger) error {
 	for {
 		err := runOnce(ctx, cfg, program, log)
-		if !errors.Is(err, errStateGone) {
+		switch {
+		case errors.Is(err, errStateGone):
+			log.Warn("begin anew as a new disk", "because", err)
+		case errors.Is(err, moving.ErrFollowed):
+			log.Info("begin anew where the record is; etcd goes on meanwhile", "because", err)
+		default:
 			keepRefusal(ctx, cfg, err, log)
 			return err
 		}
-		log.Warn("begin anew as a new disk", "because", err)
 	}
 }
 
@@ -282,10 +287,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 		return nil, err
 	}
 	d.certs.mayAsk(d.askHolders)
-	var record func() string
-	if d.keeping != nil {
-		record = d.keeping.Record
-	}
+	record := d.moves.record(d.keeping)
 	d.pool.Record = record
 	seeds, err := d.seeds(static, seedDir)
 	if err != nil {
@@ -323,6 +325,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "hosts file", d.keepHostsFile)
 	g.start(ctx, "announcement", d.announce)
 	g.start(ctx, "record", d.keeping.Run)
+	g.start(ctx, partMoves, d.moves.follower.Run)
 	g.start(ctx, "manager", d.manager.Run)
 	g.start(ctx, "state", d.watchState)
 	g.start(ctx, "etcd's log", d.followLog)
@@ -345,7 +348,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	d.log.Info("daemon ends", "with etcd", stopEtcd)
 	d.host.Rest()
 	began := time.Now()
-	g.stop(began.Add(decidingEnds), "systemd", "etcd's log", "environment file", "state", partMetrics, "manager", "record", "announcement", "hosts file")
+	g.stop(began.Add(decidingEnds), "systemd", "etcd's log", "environment file", "state", partMetrics, "manager", partMoves, "record", "announcement", "hosts file")
 	if stopEtcd {
 		d.handOver(context.WithoutCancel(ctx))
 	}

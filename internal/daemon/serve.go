@@ -51,8 +51,11 @@ func (h handler) Goal(ctx context.Context, _ peer.Caller, wish json.RawMessage) 
 
 // Keep answers for what this host keeps.
 func (h handler) Keep(ctx context.Context, c peer.Caller, r peer.KeepRequest) (peer.KeepReply, error) {
-	if h.d.keeping == nil {
-		return peer.KeepReply{}, errors.New("this cluster has a shared store, and its hosts keep nothing of it")
+	switch {
+	case r.Move != nil || r.Offer != nil:
+		return h.d.moves.answer(ctx, c, r)
+	case h.d.keeping == nil:
+		return h.d.moves.whatIsLeft(ctx, c, r)
 	}
 	return h.d.keeping.Answer(ctx, c, r)
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -20,6 +22,8 @@ import (
 	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/keeping"
 	"etcdadm.io/internal/kept"
+	"etcdadm.io/internal/moving"
+	"etcdadm.io/internal/register"
 )
 
 // openStore opens the store of the control record and looks whether it belongs
@@ -29,8 +33,34 @@ import (
 // away: nothing is made in its place, and it is no reason to keep the own member
 // down, nor to leave one running that is to end with the start.
 func (d *daemon) openStore(ctx context.Context) error {
-	if _, ok := kept.DataDir(d.cfg.BackupStore); ok {
-		return d.openKept(ctx)
+	file, err := moving.OpenFile(filepath.Join(d.cfg.DataDir, "etcdadm"))
+	if err != nil {
+		return &Error{Problem: "where the cluster's record is", Err: err, Advice: "nothing is guessed in its place; etcdadm store status on another host says where it is"}
+	}
+	if p := file.Notes().Place; p != nil && d.cfg.ControlStore != "" {
+		return &Error{Problem: "--control-store", Err: fmt.Errorf("etcdadm store set moved the cluster's record to %s", ShownURL(p.URL)), Advice: "leave --control-store out: this host goes by the move"}
+	}
+	var elsewhere bool
+	if d.cfg.BackupStore, elsewhere = placed(file.Notes(), d.cfg.BackupStore); elsewhere {
+		d.begun.at(step{what: "the store", at: []string{ShownURL(d.cfg.BackupStore)}})
+		if d.env != nil {
+			d.env.renew = nil // the place has variables of its own
+		}
+	}
+	d.moves.host, d.moves.insecure, d.moves.store = func() cluster.HostID { return d.id }, d.cfg.Insecure, ShownURL(d.cfg.BackupStore)
+	_, byHosts := kept.DataDir(d.cfg.BackupStore)
+	if byHosts || file.Notes().Place != nil {
+		part, err := d.makePart(ctx)
+		if err != nil {
+			return err
+		}
+		d.makeMoves(part, file)
+		if byHosts {
+			d.keeping, d.store, d.folder = part, part.Store(), part.Folder()
+			d.backups = d.store
+			return nil
+		}
+		d.experienced = true
 	}
 	var store, backups blob.Store
 	var folder *control.Folder
@@ -58,25 +88,24 @@ func (d *daemon) openStore(ctx context.Context) error {
 	}
 	// The look goes on with the store alone: what its trial wrote it takes away again.
 	d.store = newLateStore(d.cfg.RecordStore())
-	d.folder = control.New(d.store, d.cfg.ClusterName)
-	var err error
+	d.folder = control.New(d.moves.arrived(d.store), d.cfg.ClusterName)
 	d.backups, err = d.cfg.backupsBeside(d.store, func(url string) (blob.Store, error) { return newLateStore(url), nil })
 	return err
 }
 
-// openKept opens the store that the hosts are. It asks nobody yet.
-func (d *daemon) openKept(ctx context.Context) error {
+// makePart makes this host's part in keeping a record. It asks nobody yet.
+func (d *daemon) makePart(ctx context.Context) (*keeping.Part, error) {
 	own, err := kept.Own(ctx, d.cfg.DataDir)
 	if err != nil {
-		return &Error{Problem: "the directory for this host's copies of backups", Err: err, Advice: "--data-dir names a directory that this user can write"}
+		return nil, &Error{Problem: "the directory for this host's copies of backups", Err: err, Advice: "--data-dir names a directory that this user can write"}
 	}
 	k, err := keeper.Open(d.disk.StateDir(), durable.OS())
 	if err != nil {
-		return &Error{Problem: "this host's part of the cluster's record", Err: err, Advice: "nothing is guessed in its place. If the disk is sound, move " +
+		return nil, &Error{Problem: "this host's part of the cluster's record", Err: err, Advice: "nothing is guessed in its place. If the disk is sound, move " +
 			filepath.Join(d.disk.StateDir(), keeper.FileName) + " away: the host then becomes a new keeper, as long as most of the others are there"}
 	}
 	dir := kept.OwnDir(d.cfg.DataDir)
-	d.keeping = keeping.New(keeping.Options{
+	return keeping.New(keeping.Options{
 		Self: func() cluster.HostID { return d.id }, Cluster: d.cfg.ClusterName,
 		Contacts: d.contacts, Leading: func() bool { return d.manager.Status().Leading },
 		To: func(c cluster.Contact) (kept.Client, error) {
@@ -92,12 +121,13 @@ func (d *daemon) openKept(ctx context.Context) error {
 		KeepIntent: func(ctx context.Context, in *cluster.Intent) {
 			d.host.Observe(ctx, cluster.ObserveRequest{Intent: in})
 		},
-		Room:   func(ctx context.Context) error { return roomFor(ctx, d.id, dir) },
+		Room: func(ctx context.Context) error { return roomFor(ctx, d.id, dir) },
+		BeforeAgain: func(ctx context.Context, nonce string, dryRun bool) (func(), string) {
+			return d.moves.follower.BeforeAgain(ctx, nonce, dryRun)
+		},
+		Anyway: func(doc *register.Document, dryRun bool) string { return d.moves.follower.GoAnyway(doc, dryRun) },
 		Keeper: k, Own: own, Mint: host.Mint, Log: d.log,
-	})
-	d.store, d.folder = d.keeping.Store(), d.keeping.Folder()
-	d.backups = d.store
-	return nil
+	}), nil
 }
 
 // backupsBeside is the store of the backups: that of the record, another one, which is opened, or none.
@@ -141,7 +171,7 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	if err != nil {
 		return nil, nil, err
 	}
-	folder := control.New(store, d.cfg.ClusterName)
+	folder := control.New(d.moves.arrived(store), d.cfg.ClusterName)
 	// Whose it is comes first: trying it out writes.
 	if in, _, _, err := folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
 		return nil, nil, &Error{Problem: "the store " + ShownURL(url), Err: err, Advice: fmt.Sprintf(
@@ -186,6 +216,12 @@ func ShownURL(raw string) string {
 	return u.String()
 }
 
+// SecretIn tells whether a store's URL has what looks like a credential.
+func SecretIn(raw string) bool {
+	u, err := url.Parse(raw)
+	return err != nil || u.User != nil || slices.ContainsFunc(slices.Collect(maps.Keys(u.Query())), secretParameter.MatchString)
+}
+
 var secretParameter = regexp.MustCompile(`(?i)key|secret|token|pass|sig|cred|auth`)
 
 // lateStore is a store that could not be opened yet, or that is opened anew when its
@@ -221,9 +257,6 @@ func (a *lateStore) store(ctx context.Context) (blob.Store, error) {
 	a.real.Store(&s)
 	return s, nil
 }
-
-// renewals numbers the openings with other credentials.
-var renewals atomic.Uint64
 
 // renew opens the store with the environment that set makes, and uses it from then on if
 // it answers; else the one before stays, and so does its environment. Both are this store's

@@ -26,6 +26,7 @@ var unended = map[string]string{
 	"internal/keeping/keeping.go":      "keeperTimeout",
 	"internal/keeping/whereabouts.go":  "keeperTimeout",
 	"internal/keeping/maystart.go":     "keeperTimeout",
+	"internal/setup/setup.go":          "notesTimeout",
 	"internal/moving/mover.go":         "a move goes on without who asked for it; each of its steps is bounded",
 	"internal/kept/store.go":           "otherTimeout",
 	"internal/removal/reset.go":        "callOffTimeout, after a caller that gave up",

@@ -32,11 +32,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/advice"
+	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/bounded"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/moving"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/unit"
 )
@@ -187,7 +191,26 @@ func ReadSettings(p Paths) (Settings, error) {
 	if s.Cluster() == "" || s.Store() == "" {
 		return nil, &Error{Problem: fmt.Sprintf("%s names no cluster or no store", p.Settings()), Advice: "mend it, or move it away and run etcdadm init or join again"}
 	}
-	return s, nil
+	return s, s.placed()
+}
+
+// notesTimeout bounds the look at the data directory that the settings name.
+const notesTimeout = 2 * time.Second
+
+// placed has the settings say where the record was moved to, as the agent goes by.
+func (s Settings) placed() error {
+	dir := s.Flag("data-dir")
+	n, err := bounded.Do(context.Background(), dir, notesTimeout, func() (moving.Notes, error) { return moving.ReadNotes(dir) })
+	switch {
+	case err != nil:
+		return &Error{Problem: "where the cluster's record is", Err: err, Advice: "run it as root"}
+	case n.Place == nil || n.Place.URL == s.Store():
+		return nil
+	}
+	s.setFlag("backup-store", n.Place.URL)
+	maps.DeleteFunc(s, func(name, _ string) bool { return open.Variable(name) && !strings.HasSuffix(name, "_PROXY") })
+	maps.Copy(s, n.Place.Variables)
+	return nil
 }
 
 // unwritable is why systemd and we would not read a value alike; empty: both take it as it stands.

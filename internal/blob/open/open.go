@@ -149,6 +149,23 @@ var places = []string{
 // Variable tells whether a variable is part of how a store is reached, so that every host of a cluster needs it.
 func Variable(name string) bool { return Credential(name) || slices.Contains(places, name) }
 
+// Environment are the variables of an environment, as os.Environ gives it, by which a store is reached.
+func Environment(environ []string) map[string]string {
+	out := map[string]string{}
+	for _, pair := range environ {
+		if name, value, _ := strings.Cut(pair, "="); value != "" && Variable(name) {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// CheckURL tells what is wrong with a URL, without opening anything.
+func CheckURL(storeURL string) error {
+	_, err := parse(storeURL)
+	return err
+}
+
 // location is a URL that this build has a driver for.
 type location struct {
 	scheme string // s3 for all that are like it

@@ -1,0 +1,142 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/keeping"
+	"etcdadm.io/internal/moving"
+	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/pki"
+)
+
+// partMoves is the part of a daemon that goes where the record is moved to.
+const partMoves = "moves"
+
+// moves is this daemon's part in moves of the record between its hosts and a store. The zero value has none.
+type moves struct {
+	host     func() cluster.HostID
+	insecure bool             // the daemons talk without TLS
+	store    string           // the record's URL, as people may see it
+	follower *moving.Follower // nil: this host was started with a store
+	mover    *moving.Mover    // nil: the hosts do not keep the record
+	// left is the part in keeping a record that was moved: its last value is told to whoever comes late. Nil: there is none.
+	left *keeping.Part
+}
+
+// placed is where the record was moved to, whatever the daemon was started with: that cannot know it. The variables of the place are used
+// as one set; where the settings name the very place, they are a person's, and go before.
+func placed(n moving.Notes, started string) (url string, elsewhere bool) {
+	if n.Place == nil || n.Place.URL == started {
+		return started, false
+	}
+	reachedBy(n.Place.Variables)
+	return n.Place.URL, true
+}
+
+// environment is held while a store is opened with other variables than those of this process.
+var environment sync.Mutex
+
+// renewals numbers the openings with other credentials.
+var renewals atomic.Uint64
+
+// reachedBy has this process reach a store by these variables and no others, and gives back how it was. A proxy is this host's own.
+func reachedBy(variables map[string]string) (undo func()) {
+	was := map[string]string{}
+	for _, pair := range os.Environ() {
+		if name, value, _ := strings.Cut(pair, "="); open.Variable(name) && !strings.HasSuffix(name, "_PROXY") {
+			was[name] = value
+			_ = os.Unsetenv(name)
+		}
+	}
+	for name, value := range variables {
+		_ = os.Setenv(name, value) // no system refuses such a name
+	}
+	return func() {
+		for name := range variables {
+			_ = os.Unsetenv(name)
+		}
+		for name, value := range was {
+			_ = os.Setenv(name, value)
+		}
+	}
+}
+
+// openOffered opens a store by an offer.
+func openOffered(ctx context.Context, o peer.Offer) (blob.Store, error) {
+	environment.Lock()
+	defer environment.Unlock()
+	defer reachedBy(o.Variables)()
+	return open.Open(ctx, o.URL, open.Options{Anew: renewals.Add(1)})
+}
+
+// answer answers what is asked of moves, and nothing else.
+func (m *moves) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (peer.KeepReply, error) {
+	person := c.Identity.Role != pki.RoleHost
+	switch {
+	case r.Move != nil && !person, r.Offer != nil && person:
+		return peer.KeepReply{}, fmt.Errorf("%w: a person asks for a move, and a host offers it", peer.ErrRole)
+	case r.Move != nil:
+		reply := m.move(ctx, *r.Move)
+		return peer.KeepReply{Move: &reply}, nil
+	case m.follower == nil:
+		return peer.KeepReply{Offer: &peer.OfferReply{Refused: fmt.Sprintf("host %s was started with a shared store", m.host())}}, nil
+	}
+	reply := m.follower.Take(ctx, *r.Offer)
+	return peer.KeepReply{Offer: &reply}, nil
+}
+
+// move begins a move, or says how far it is.
+func (m *moves) move(ctx context.Context, r peer.MoveRequest) peer.MoveReply {
+	if m.follower != nil {
+		if p := m.follower.File.Notes().Place; p != nil && p.URL == r.URL {
+			return peer.MoveReply{Done: p.InForce}
+		}
+	}
+	switch {
+	case m.mover == nil:
+		return peer.MoveReply{Refused: "the record is in the shared store " + m.store + ", and this release moves it from the hosts to a store only"}
+	case m.insecure && len(r.Variables) > 0:
+		return peer.MoveReply{Refused: "the daemons talk without TLS, so that no credentials are given to them: unset the variables of the store here, and see that each host reaches it by itself"}
+	}
+	return m.mover.Ask(ctx, r)
+}
+
+// whatIsLeft answers for the record that this host kept before it was moved.
+func (m *moves) whatIsLeft(ctx context.Context, c peer.Caller, r peer.KeepRequest) (peer.KeepReply, error) {
+	if m.left == nil || r.Again != nil || r.Enrol != "" {
+		return peer.KeepReply{}, errors.New("this cluster has a shared store, and its hosts keep nothing of it")
+	}
+	if c.Record == m.follower.File.Notes().Place.Name { // it followed as this one did, and asks of the time before
+		c.Record = m.left.Record()
+	}
+	return m.left.Answer(ctx, c, r)
+}
+
+// record names the place that this host is at in its calls; nil: it has none.
+func (m *moves) record(part *keeping.Part) func() string {
+	switch {
+	case part != nil:
+		return part.Record
+	case m.follower == nil:
+		return nil
+	}
+	name := m.follower.File.Notes().Place.Name
+	return func() string { return name }
+}
+
+// arrived is the folder's store: until the record was seen where it was moved to, nothing there is a record, or its absence.
+func (m *moves) arrived(store blob.Store) blob.Store {
+	if m.follower == nil || m.follower.Arrived() {
+		return store
+	}
+	return moving.Gate(store, m.follower.Arrived)
+}
