@@ -13,14 +13,15 @@ import (
 func storeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
-		Short: "Show where the cluster's control record is kept",
+		Short: "Show where the cluster's control record is kept, and move it",
 		Long: `store is about the control record: what the daemons have to agree on, such as the spec,
 the queue and who the voters are. It is kept in the backup store, or where there is none
 by the hosts.`,
-		Example: `  etcdadm store status`,
-		Args:    words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: `  etcdadm store status
+  etcdadm store set s3://BUCKET/FOLDER`,
+		Args: words(cobra.NoArgs), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(storeStatusCommand())
+	c.AddCommand(storeStatusCommand(), storeSetCommand())
 	return c
 }
 

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
@@ -55,5 +57,34 @@ func TestStoreStatus(t *testing.T) {
 	a.report.Observation = nil
 	if code, w, text := status(); code != ExitNotLeader || w.In != "" || !strings.Contains(text, "not known") {
 		t.Errorf("%d %+v %s", code, w, text)
+	}
+}
+
+// What cannot be a move is refused before anybody is asked.
+func TestStoreSetMistakes(t *testing.T) {
+	for _, c := range []struct {
+		set  storeSet
+		code int
+	}{
+		{storeSet{}, ExitUsage},
+		{storeSet{none: true}, ExitUnsafe},
+		{storeSet{url: "hosts:///var/lib/etcdadm"}, ExitUnsafe},
+		{storeSet{none: true, url: "s3://bucket/folder"}, ExitUsage},
+		{storeSet{url: "/shared"}, ExitUsage},
+		{storeSet{url: "s3://key:word@bucket/folder"}, ExitUsage},
+		{storeSet{url: "s3://bucket/folder"}, ExitUsage}, // no time
+	} {
+		err := c.set.mistake()
+		f, ok := errors.AsType[*Failure](err)
+		if !ok || f.Code != c.code || f.Advice == "" {
+			t.Errorf("%+v: %v", c.set, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "word") {
+			t.Error("a secret is shown")
+		}
+	}
+	good := storeSet{url: "s3://bucket/folder", within: time.Minute}
+	if err := good.mistake(); err != nil {
+		t.Error(err)
 	}
 }

@@ -80,3 +80,19 @@ func (a anyDaemon) Keep(ctx context.Context, r peer.KeepRequest) (peer.KeepReply
 	}
 	return peer.KeepReply{}, errors.Join(all...)
 }
+
+// Move has the leading daemon move the record, or say how far it is.
+func (c *Console) Move(ctx context.Context, leader cluster.Contact, r peer.MoveRequest) (peer.MoveReply, error) {
+	client, err := c.pool.To(leader)
+	if err != nil {
+		return peer.MoveReply{}, err
+	}
+	reply, err := client.Keep(ctx, peer.KeepRequest{Move: &r})
+	switch {
+	case err != nil:
+		return peer.MoveReply{}, err
+	case reply.Move == nil:
+		return peer.MoveReply{}, errors.New("the daemon answered something else")
+	}
+	return *reply.Move, nil
+}
