@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"etcdadm.io/internal/moving"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/register"
 )
 
 // partMoves is the part of a daemon that goes where the record is moved to.
@@ -118,7 +120,37 @@ func (m *moves) whatIsLeft(ctx context.Context, c peer.Caller, r peer.KeepReques
 	if c.Record == m.follower.File.Notes().Place.Name { // it followed as this one did, and asks of the time before
 		c.Record = m.left.Record()
 	}
-	return m.left.Answer(ctx, c, r)
+	if !r.Where {
+		if last := m.left.Newest(ctx); r.Message != nil && (last == nil || last.Moved == nil) { // the store was in force: what it kept is over
+			return peer.KeepReply{}, register.ErrMoved
+		}
+		return m.left.Answer(ctx, c, r)
+	}
+	reply, err := m.left.Answer(ctx, c, r)
+	if err != nil {
+		return reply, err
+	}
+	if reply.Newest == nil || reply.Newest.Doc.Moved == nil {
+		reply.Newest, reply.Chosen, reply.Keepers, reply.Seat = nil, nil, nil, nil
+	}
+	reply.Place = m.follower.File.Notes().Place.Name
+	reply.Intent, err = m.follower.Intent(ctx)
+	return reply, err
+}
+
+// mayStart is asked after a boot, before the member is started.
+func (m *moves) mayStart(ctx context.Context, part *keeping.Part) (*cluster.Intent, error) {
+	if m.left != nil {
+		return m.left.Beyond(ctx), nil
+	}
+	return part.MayStart(ctx)
+}
+
+// askPeers is what other hosts remember of this disk. Those at another place of the record refuse its pings.
+func (m *moves) askPeers(ctx context.Context, heard func(context.Context) []cluster.Ping, part *keeping.Part) []cluster.Ping {
+	told := make(chan []cluster.Ping, 1)
+	go func() { told <- cmp.Or(m.left, part).Remembered(ctx) }()
+	return append(heard(ctx), <-told...)
 }
 
 // record names the place that this host is at in its calls; nil: it has none.

@@ -14,17 +14,17 @@ import (
 
 // makeMoves makes this host's part in moves of the record that it keeps, or kept.
 func (d *daemon) makeMoves(part *keeping.Part, file *moving.File) {
-	register := part.Register()
+	record := part.Register()
 	d.moves.follower = &moving.Follower{
-		File: file, Cluster: d.cfg.ClusterName, Self: d.moves.host, Record: part.Record, Sealed: part.Sealed, Newest: part.Newest,
-		Read: register.Document, Decide: register.Decide, Intent: d.keptIntent, Open: openOffered, Log: d.log,
+		File: file, Cluster: d.cfg.ClusterName, Self: d.moves.host, Record: part.Record, Sealed: part.Sealed, Keep: part.Last, Newest: part.Newest,
+		Read: record.Document, Decide: record.Decide, Intent: d.keptIntent, Open: openOffered, Log: d.log,
 	}
 	if file.Notes().Place != nil {
 		d.moves.left = part
 		return
 	}
 	d.moves.mover = &moving.Mover{
-		Cluster: d.cfg.ClusterName, Record: register, Open: openOffered, Followed: file.Followed,
+		Cluster: d.cfg.ClusterName, Record: record, Open: openOffered, Followed: file.Followed,
 		Leads: func() error {
 			if !d.manager.Status().Leading {
 				return errors.New("this daemon does not lead: run the command again")

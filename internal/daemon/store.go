@@ -125,8 +125,15 @@ func (d *daemon) makePart(ctx context.Context) (*keeping.Part, error) {
 		BeforeAgain: func(ctx context.Context, nonce string, dryRun bool) (func(), string) {
 			return d.moves.follower.BeforeAgain(ctx, nonce, dryRun)
 		},
-		Anyway: func(doc *register.Document, dryRun bool) string { return d.moves.follower.GoAnyway(doc, dryRun) },
-		Keeper: k, Own: own, Mint: host.Mint, Log: d.log,
+		Anyway: func(ctx context.Context, last register.Entry, dryRun bool) string {
+			return d.moves.follower.GoAnyway(ctx, last, dryRun)
+		},
+		Offered: func(to string) bool {
+			o := d.moves.follower.File.Notes().Offer
+			return o != nil && o.Name == to
+		},
+		Remembers: func(h cluster.HostID) (cluster.DiskID, uint64) { return d.host.Remembered(h, "") },
+		Keeper:    k, Own: own, Mint: host.Mint, Log: d.log,
 	}), nil
 }
 

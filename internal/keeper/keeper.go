@@ -350,7 +350,7 @@ func (k *Keeper) Handle(ctx context.Context, m register.Message) (register.Reply
 		return register.Reply{}, ErrNone
 	}
 	next, reply := k.state.Handle(m)
-	if m.Kind == register.Learn || next == *k.state { // what is known to be chosen may lag on the disk: it goes with the next write
+	if m.Kind == register.Learn && !ends(*k.state, next) || next == *k.state { // what is known to be chosen may lag on the disk: it goes with the next write
 		k.state = &next
 		done()
 		return reply, nil
@@ -383,12 +383,42 @@ func (k *Keeper) Learned(ctx context.Context, e register.Entry) error {
 		return ErrNone
 	}
 	next, _ := k.state.Handle(register.Message{Kind: register.Learn, Record: k.state.Record, To: k.state.Seat, Entry: e})
+	if ends(*k.state, next) {
+		return k.write(next)
+	}
 	before := k.state.Chosen.Doc
 	k.state = &next
 	if before != nil && next.Chosen.Doc != nil && slices.Equal(before.Keepers, next.Chosen.Doc.Keepers) {
 		return nil
 	}
 	return k.write(next)
+}
+
+// Last has this host keep a sealed document as the last one of its record, durably: it answers with it and accepts nothing else
+// after. Errors: [ErrNone]; [ErrOther].
+func (k *Keeper) Last(ctx context.Context, e register.Entry) error {
+	done, err := k.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	switch {
+	case k.state == nil:
+		return ErrNone
+	case e.Doc == nil || e.Doc.Moved == nil || e.Doc.Record != k.state.Record:
+		return fmt.Errorf("%w: %s", ErrOther, k.state.Record)
+	}
+	next := k.state.Last(e)
+	if next == *k.state {
+		return nil
+	}
+	return k.write(next)
+}
+
+// ends tells whether a keeper hears for the first time how its record ends. That is never left to the next write: there may be none.
+func ends(was, next register.Keeper) bool {
+	last := next.Chosen.Doc
+	return last != nil && last.Moved != nil && !last.Same(was.Chosen.Doc)
 }
 
 // Objects are those of the document that this host accepted last, for looking at a host whose daemon does not run: whether

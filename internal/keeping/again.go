@@ -20,6 +20,8 @@ import (
 func (t told) answer() register.Answer {
 	a := register.Answer{Host: t.host, Record: t.Record, Making: t.Making}
 	switch {
+	case t.err == nil && t.Place != "" && t.Newest == nil: // it followed without having read how the record ends
+		a.There = register.ErrMoved
 	case t.err == nil:
 	case peer.IsThere(t.err):
 		a.There = t.err
@@ -65,7 +67,7 @@ func (k *Part) again(ctx context.Context, r peer.AgainRequest) (peer.AgainReply,
 	looked := time.Now()
 	base, refused := k.base(ctx, r.Lost)
 	if refused == "" && base.Doc.Moved != nil {
-		return peer.AgainReply{Refused: k.anyway(base.Doc, r.DryRun)}, nil
+		return peer.AgainReply{Refused: k.anyway(ctx, base, r.DryRun)}, nil
 	}
 	if refused == "" && k.opt.BeforeAgain != nil {
 		var done func()
@@ -86,14 +88,14 @@ func (k *Part) again(ctx context.Context, r peer.AgainRequest) (peer.AgainReply,
 }
 
 // anyway goes on from a record that was sealed: in the next place, never by another record.
-func (k *Part) anyway(doc *register.Document, dryRun bool) string {
+func (k *Part) anyway(ctx context.Context, last register.Entry, dryRun bool) string {
 	if k.opt.Anyway == nil {
 		return register.ErrMoved.Error()
 	}
-	if why := k.opt.Anyway(doc, dryRun); why != "" {
+	if why := k.opt.Anyway(ctx, last, dryRun); why != "" {
 		return why
 	}
-	return fmt.Sprintf("the record was moved to %s, and this host goes on there within seconds: then run the command again", doc.Moved.Store)
+	return fmt.Sprintf("the record was moved to %s, and this host goes on there within seconds: then run the command again", last.Doc.Moved.Store)
 }
 
 // base asks all hosts, and those that their answers name too.

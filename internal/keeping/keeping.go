@@ -72,7 +72,11 @@ type Options struct {
 	// BeforeAgain looks, before the record is made again here, whether a move of it may come true beside that; Refused says so. Done ends
 	// that. Anyway has this host follow the seal of a document instead, of which nobody may know that it was chosen. Nil: there are no moves.
 	BeforeAgain func(ctx context.Context, nonce string, dryRun bool) (done func(), refused string)
-	Anyway      func(doc *register.Document, dryRun bool) (refused string)
+	Anyway      func(ctx context.Context, last register.Entry, dryRun bool) (refused string)
+	// Offered tells whether this host is about to follow its record to a place of this name. Nil: there are no moves.
+	Offered func(to string) bool
+	// Remembers is what this host remembers of another one's disk, and its epoch. Nil: nothing.
+	Remembers func(cluster.HostID) (cluster.DiskID, uint64)
 	// Room tells why no backup is to be written to this host's disk, nil if it may.
 	Room   func(context.Context) error
 	Keeper *keeper.Keeper
@@ -88,8 +92,8 @@ type Part struct {
 	record *hosts.Store
 	store  *kept.Store
 	folder *control.Folder
-	making atomic.Bool                       // the record is being made again here
-	sealed atomic.Pointer[register.Document] // the record's last document, once it is known to be chosen
+	making atomic.Bool                    // the record is being made again here
+	sealed atomic.Pointer[register.Entry] // the record's last document, once it is known to be chosen
 
 	around  time.Time // when all others were asked last which record they keep; of Run
 	decided time.Time // when the record was decided anew last while a keeper is missing; of Run
@@ -221,7 +225,7 @@ func (k *Part) Forget(ctx context.Context) error {
 func (k *Part) Register() *hosts.Store { return k.record }
 
 // Sealed is the last document of a record that was moved, once this host knows that it is chosen; nil: it does not. It waits for nothing.
-func (k *Part) Sealed() *register.Document { return k.sealed.Load() }
+func (k *Part) Sealed() *register.Entry { return k.sealed.Load() }
 
 // Newest is the newest document that this host has, nil for none; whether it is chosen it may not know.
 func (k *Part) Newest(ctx context.Context) *register.Document {
@@ -235,9 +239,12 @@ func (k *Part) Newest(ctx context.Context) *register.Document {
 // seal takes note of a document that is known to be chosen, if it is the record's last one.
 func (k *Part) seal(e *register.Entry) {
 	if e != nil && e.Doc != nil && e.Doc.Moved != nil && e.Doc.Record == k.Record() {
-		k.sealed.Store(e.Doc)
+		k.sealed.Store(e)
 	}
 }
+
+// Last has this host keep a sealed document as the last one of its record, durably.
+func (k *Part) Last(ctx context.Context, e register.Entry) error { return k.opt.Keeper.Last(ctx, e) }
 
 // learned keeps what is chosen, beside whoever waits for it.
 func (k *Part) learned(e register.Entry) {
@@ -277,7 +284,7 @@ func (k *Part) Answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (p
 	case r.Object != nil:
 		return peer.KeepReply{Object: k.keptObject(ctx, c, *r.Object)}, nil
 	case r.Where:
-		return k.whereIs(ctx)
+		return k.whereIs(ctx, c)
 	case r.Again != nil:
 		made, err := k.again(ctx, *r.Again)
 		return peer.KeepReply{Again: &made}, err

@@ -3,6 +3,7 @@ package keeping
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -27,6 +28,12 @@ func (k *Part) MayStart(ctx context.Context) (*cluster.Intent, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keeperTimeout)
 	defer cancel()
 	ours := k.opt.Keeper.Record()
+	if err := k.follows(ctx, answers); err != nil {
+		return nil, err
+	}
+	if in := beyond(answers, ours); in != nil && in.Order(k.intent(ctx)) > 0 {
+		return in, nil
+	}
 	if !slices.ContainsFunc(answers, func(t told) bool { return t.err == nil && t.Record != "" && t.Record != ours }) {
 		return k.intent(ctx), nil
 	}
@@ -53,6 +60,53 @@ func (k *Part) MayStart(ctx context.Context) (*cluster.Intent, error) {
 		return nil, errors.New(stayed(t, why))
 	}
 	return k.intent(ctx), nil
+}
+
+// follows tells why a member is not started yet on a host that can hear that its record was moved, and is about to follow: what it
+// reads of the record may be of a generation that is closed where the record is now.
+func (k *Part) follows(ctx context.Context, answers []told) error {
+	if state, err := k.opt.Keeper.State(ctx); err == nil {
+		k.seal(&state.Chosen)
+	}
+	for _, t := range answers {
+		if t.err == nil {
+			k.seal(t.Chosen)
+		}
+	}
+	if last := k.Sealed(); last != nil && k.opt.Offered != nil && k.opt.Offered(last.Doc.Moved.To) {
+		return fmt.Errorf("the record was moved to %s, and this host follows first: within seconds", last.Doc.Moved.Store)
+	}
+	return nil
+}
+
+// Beyond asks, after a boot and on a host that has followed its record, for the highest intent that hosts keep which followed too; nil:
+// none is heard. Silence is consent.
+func (k *Part) Beyond(ctx context.Context) *cluster.Intent {
+	return beyond(k.askUntil(ctx, bootAsks), k.opt.Keeper.Record())
+}
+
+// beyond is the highest intent that hosts keep which followed a record to its next place; nil: there is none.
+func beyond(answers []told, record string) (in *cluster.Intent) {
+	for _, t := range answers {
+		if t.err == nil && t.Place != "" && t.Record == record && t.Intent != nil && t.Intent.Order(in) > 0 {
+			in = t.Intent
+		}
+	}
+	return in
+}
+
+// Remembered is what the other hosts remember of this one's disk, whatever record they keep: they refuse its pings where that is another
+// one. A question about what each keeps, they answer.
+func (k *Part) Remembered(ctx context.Context) (out []cluster.Ping) {
+	if k == nil {
+		return nil
+	}
+	for _, t := range k.askUntil(ctx, bootAsks) {
+		if t.err == nil && t.RememberedDisk != "" {
+			out = append(out, cluster.Ping{Cluster: k.opt.Cluster, Host: t.host, RememberedDisk: t.RememberedDisk, Remembered: t.Remembered})
+		}
+	}
+	return out
 }
 
 // askUntil asks all others, and those that are silent again until the time is up.

@@ -32,6 +32,7 @@ type keepers struct {
 	of                       map[cluster.HostID]*Part
 	away, back, serves, runs map[cluster.HostID]bool
 	fails                    map[cluster.HostID]error
+	followed                 map[cluster.HostID]*cluster.Intent // what hosts keep that followed the record
 }
 
 func (s *keepers) at(h cluster.HostID) *Part {
@@ -62,6 +63,7 @@ func (c caller) Keep(ctx context.Context, r peer.KeepRequest) (peer.KeepReply, e
 	c.s.mu.Lock()
 	away, err := c.s.away[c.at] || c.s.away[c.from], c.s.fails[c.at]
 	at, from := c.s.of[c.at], c.s.of[c.from]
+	there := c.s.followed[c.at]
 	c.s.mu.Unlock()
 	switch {
 	case away || at == nil || from == nil:
@@ -69,7 +71,11 @@ func (c caller) Keep(ctx context.Context, r peer.KeepRequest) (peer.KeepReply, e
 	case err != nil:
 		return peer.KeepReply{}, err
 	}
-	return at.Answer(ctx, peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: string(c.from)}, Record: from.opt.Keeper.Record()}, r)
+	reply, err := at.Answer(ctx, peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: string(c.from)}, Record: from.opt.Keeper.Record()}, r)
+	if there != nil && r.Where {
+		reply = asFollowed(there, reply)
+	}
+	return reply, err
 }
 
 // threeKeepers have a record that all three keep.
@@ -463,7 +469,7 @@ func TestRecordIsNotMadeAgain(t *testing.T) {
 				s.t.Fatal(err)
 			}
 			s.cut(true, "a", "b")
-			s.at("c").opt.Anyway = func(*register.Document, bool) string { return "" }
+			s.at("c").opt.Anyway = func(context.Context, register.Entry, bool) string { return "" }
 		}, []cluster.HostID{"a", "b"}, "this host goes on there"},
 	} {
 		t.Run(name, func(t *testing.T) {

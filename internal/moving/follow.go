@@ -38,7 +38,9 @@ type Follower struct {
 	// Record names the record that this host keeps, or kept; empty: it knows of none.
 	Record func() string
 	// Sealed is the last document of that record, where this host has heard that it is chosen; nil: it has not. It waits for nothing.
-	Sealed func() *register.Document
+	Sealed func() *register.Entry
+	// Keep has this host keep a sealed document as its record's last one, durably: it answers others with it, and brings it.
+	Keep func(context.Context, register.Entry) error
 	// Newest is the newest document that this host has; nil: none. Whether it is chosen it may not know.
 	Newest func(context.Context) *register.Document
 	// Read reads the record; Decide has it decided too.
@@ -183,12 +185,12 @@ func (f *Follower) Look(ctx context.Context, store bool) error {
 	case n.Offer != nil:
 		return f.follow(ctx, *n.Offer, store)
 	}
-	doc := f.Sealed()
-	if doc == nil {
+	last := f.Sealed()
+	if last == nil {
 		f.say("")
 		return nil
 	}
-	f.held(doc)
+	f.held(last.Doc)
 	return nil
 }
 
@@ -200,12 +202,13 @@ func (f *Follower) held(doc *register.Document) {
 // follow goes on with an offer: the record is sealed to it, or the store counts already, which shows the same.
 func (f *Follower) follow(ctx context.Context, o Place, look bool) error {
 	doc, err := f.Read(ctx)
-	if sealed := f.Sealed(); sealed != nil {
-		doc, err = sealed, nil
+	last := f.Sealed() // also what was read just now
+	if last != nil {
+		doc, err = last.Doc, nil
 	}
 	switch {
-	case err == nil && doc.Moved != nil && doc.Moved.To == o.Name:
-		return f.goTo(o)
+	case last != nil && doc.Moved.To == o.Name:
+		return f.goTo(ctx, o, last)
 	case err == nil && doc.Moved != nil:
 		f.held(doc)
 		return nil
@@ -228,11 +231,17 @@ func (f *Follower) follow(ctx context.Context, o Place, look bool) error {
 	case p == nil || p.Name != o.Name:
 		return err
 	}
-	return f.goTo(o)
+	return f.goTo(ctx, o, nil)
 }
 
-// goTo has the host be where it was offered to be; Run ends with that.
-func (f *Follower) goTo(o Place) error {
+// goTo has the host be where it was offered to be; Run ends with that. How its record ended is durable before: whoever lives in the next
+// place never helps the one before to go on, and can bring it. Nil: that is not known, and the store counts already.
+func (f *Follower) goTo(ctx context.Context, o Place, last *register.Entry) error {
+	if last != nil {
+		if err := f.Keep(ctx, *last); err != nil {
+			return err
+		}
+	}
 	if err := f.File.follow(o.Name, false); err != nil {
 		return err
 	}
@@ -370,7 +379,8 @@ func (f *Follower) callOff(ctx context.Context, o Place, nonce string, dryRun bo
 
 // GoAnyway has the host follow a seal that it has, though it cannot know whether it was chosen, as a person says who names the others
 // lost: if it was, the next place counts, and nothing else may. Refused says why it does not, "" if it does.
-func (f *Follower) GoAnyway(doc *register.Document, dryRun bool) (refused string) {
+func (f *Follower) GoAnyway(ctx context.Context, last register.Entry, dryRun bool) (refused string) {
+	doc := last.Doc
 	o := f.File.Notes().Offer
 	switch {
 	case o == nil || o.Name != doc.Moved.To:
@@ -378,7 +388,7 @@ func (f *Follower) GoAnyway(doc *register.Document, dryRun bool) (refused string
 	case dryRun:
 		return ""
 	}
-	if err := f.goTo(*o); err != nil {
+	if err := f.goTo(ctx, *o, &last); err != nil {
 		return err.Error()
 	}
 	return ""

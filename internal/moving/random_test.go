@@ -173,7 +173,7 @@ func (w *world) giveUp(t *testing.T) string {
 		case place != nil:
 			return ""
 		case base.Doc.Moved != nil:
-			if why := c.GoAnyway(base.Doc, false); why != "" {
+			if why := c.GoAnyway(t.Context(), base, false); why != "" {
 				t.Errorf("try %d: %s", try, why)
 			}
 			w.revive()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/register"
 )
 
 // bubble runs a test of a world in virtual time.
@@ -364,4 +366,66 @@ func TestWhoseRecordIsThere(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A host that missed the seal and followed keeps it all the same: with a host from an image of before the offer it makes no majority in
+// which the record goes on.
+func TestWhoFollowedDoesNotGoBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world, a *life) {
+		w.mu.Lock()
+		image := maps.Clone(w.all["b"].files)
+		w.misses = "a"
+		w.mu.Unlock()
+		c, _ := w.living("c")
+		if err := c.mover.Move(t.Context(), to("N1")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if !w.settled() {
+			t.Fatal("not all hosts are there")
+		}
+		w.mu.Lock()
+		w.misses = ""
+		w.all["c"].life = nil
+		w.all["b"].files = image
+		w.mu.Unlock()
+		w.start("a") // from its disk
+		b := w.start("b")
+		if _, err := blob.PutBytes(t.Context(), b.record, keySpec, []byte("x"), blob.Any); !errors.Is(err, register.ErrMoved) {
+			t.Errorf("the record goes on: %v", err)
+		}
+	})
+}
+
+// A host that goes on from a seal on a person's word brings the record by itself, also after its daemon began anew.
+func TestWhoGoesAnywayBringsTheRecord(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world, a *life) {
+		a.mover.Hosts = func() []cluster.HostID { return []cluster.HostID{"a", "b", "c", "gone"} }
+		if err := a.mover.Move(t.Context(), to("N1")); err == nil {
+			t.Fatal("moved without a host")
+		}
+		kept, err := a.keeper.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := kept.Newest()
+		if last.Doc, err = last.Doc.Sealed(movedTo("N1")); err != nil {
+			t.Fatal(err)
+		}
+		last.Ballot.Number++ // b accepted it, and told a of it; c and b are lost
+		w.mu.Lock()
+		w.all["b"].life, w.all["c"].life = nil, nil
+		w.mu.Unlock()
+		if why := a.GoAnyway(t.Context(), last, false); why != "" {
+			t.Fatal(why)
+		}
+		time.Sleep(time.Minute)
+		now, err := w.living("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := now.File.Notes().Place; p == nil || !p.InForce || state(t, w.store) != "counts" {
+			t.Errorf("%+v", p)
+		}
+	})
 }

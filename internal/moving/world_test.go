@@ -39,6 +39,7 @@ type world struct {
 	crashAt int
 	after   bool
 	crashed cluster.HostID
+	misses  cluster.HostID // does not hear that it is to accept a seal
 }
 
 type machine struct {
@@ -55,7 +56,7 @@ type life struct {
 	end    context.CancelFunc
 	keeper *keeper.Keeper
 	record *hosts.Store
-	sealed atomic.Pointer[register.Document]
+	sealed atomic.Pointer[register.Entry]
 	*Follower
 	mover *Mover
 }
@@ -176,11 +177,14 @@ func (w *world) start(id cluster.HostID) *life {
 			if err != nil {
 				return register.Reply{}, err
 			}
+			if m.Kind == register.Accept && m.Entry.Doc.Moved != nil && m.To.Host == w.misses {
+				return register.Reply{}, errDead
+			}
 			return to.keeper.Handle(ctx, m)
 		},
 		Learned: func(e register.Entry) {
 			if e.Doc.Moved != nil {
-				l.sealed.Store(e.Doc)
+				l.sealed.Store(&e)
 			}
 		},
 		Mint: w.mint, Now: time.Now,
@@ -188,7 +192,7 @@ func (w *world) start(id cluster.HostID) *life {
 	open := func(context.Context, peer.Offer) (blob.Store, error) { return reached{w.store, l}, nil }
 	file := &File{path: FileName, on: noteDisk{disk{l}}, notes: notes}
 	l.Follower = &Follower{
-		File: file, Cluster: "c", Self: func() cluster.HostID { return id }, Record: l.keeper.Record, Sealed: l.sealed.Load, Open: open,
+		File: file, Cluster: "c", Self: func() cluster.HostID { return id }, Record: l.keeper.Record, Sealed: l.sealed.Load, Keep: l.keeper.Last, Open: open,
 		Newest: func(ctx context.Context) *register.Document {
 			state, err := l.keeper.State(ctx)
 			if err != nil {

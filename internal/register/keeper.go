@@ -155,6 +155,10 @@ func (k Keeper) handle(m Message) (Keeper, Refusal) {
 		return k, Damaged
 	case k.Accepted.Doc != nil && tooFar(m.Entry.Ballot, k.Accepted.Ballot): // a new keeper takes any
 		return k, Damaged
+	case m.Kind == Learn && m.Entry.Doc.Moved != nil:
+		return k.Last(m.Entry), ""
+	case m.Kind == Accept && k.Chosen.Doc != nil && k.Chosen.Doc.Moved != nil && !m.Entry.Doc.Same(k.Chosen.Doc):
+		return k, Damaged
 	case m.Kind == Learn:
 		if m.Entry.Compare(k.Chosen) > 0 {
 			k.Chosen = m.Entry
@@ -175,6 +179,21 @@ func (k Keeper) handle(m Message) (Keeper, Refusal) {
 	// An Accept is a promise too: else a keeper could promise a ballot below what it accepted.
 	k.Promised, k.Accepted = m.Entry.Ballot, m.Entry
 	return k, ""
+}
+
+// Last is the keeper that takes up a sealed document as the last one of its record, whether it was asked to accept it or not: what is
+// chosen may be accepted late, and nothing else is from here on.
+func (k Keeper) Last(e Entry) Keeper {
+	if e.Compare(k.Chosen) > 0 {
+		k.Chosen = e
+	}
+	if e.Compare(k.Accepted) > 0 {
+		k.Accepted = e
+	}
+	if k.Accepted.Ballot.Compare(k.Promised) > 0 {
+		k.Promised = k.Accepted.Ballot
+	}
+	return k
 }
 
 // tooFar tells whether a ballot is further above another one than can be meant.

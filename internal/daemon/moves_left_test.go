@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/keeper"
+	"etcdadm.io/internal/keeping"
+	"etcdadm.io/internal/moving"
+	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/register"
+)
+
+// A host that has followed answers for the record before by how that ended, or not at all; it says where it is and what it keeps there,
+// and what it remembers of the caller's disk.
+func TestWhatIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, moving.FileName), []byte(`{"format":1,"place":{"name":"n","from":"r","url":"s3://bucket/folder"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := moving.OpenFile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := keeper.Open(dir, durable.OS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := k.Found(t.Context(), "a", rand.Text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := moves{
+		follower: &moving.Follower{File: file, Intent: func(context.Context) (*cluster.Intent, error) { return &cluster.Intent{Generation: 2}, nil }},
+		left: keeping.New(keeping.Options{
+			Self: func() cluster.HostID { return "a" }, Cluster: "c", Contacts: func() []cluster.Contact { return nil }, Keeper: k, Own: memory.New(), Mint: rand.Text,
+			WentBack: func() bool { return false }, Asked: func() bool { return true }, Runs: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
+			Remembers: func(h cluster.HostID) (cluster.DiskID, uint64) { return cluster.DiskID("of-" + string(h)), 9 },
+		}),
+	}
+	caller := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: "b"}}
+	state, err := k.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := peer.KeepRequest{Message: &register.Message{Kind: register.Ask, Record: doc.Record, To: state.Seat}}
+	if _, err := m.whatIsLeft(t.Context(), caller, ask); !errors.Is(err, register.ErrMoved) {
+		t.Errorf("it answers by what was before: %v", err)
+	}
+	reply, err := m.whatIsLeft(t.Context(), caller, peer.KeepRequest{Where: true})
+	if err != nil || reply.Place != "n" || reply.Newest != nil || reply.Intent == nil || reply.RememberedDisk != "of-b" || reply.Remembered != 9 {
+		t.Errorf("%+v %v", reply, err)
+	}
+	last := state.Newest()
+	if last.Doc, err = last.Doc.Sealed(register.Moved{To: "n", Store: "s3://bucket/folder"}); err != nil {
+		t.Fatal(err)
+	}
+	last.Ballot.Number++
+	if err := m.left.Last(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := m.whatIsLeft(t.Context(), caller, ask); err != nil || reply.Reply.Accepted.Doc.Moved == nil {
+		t.Errorf("%+v %v", reply, err)
+	}
+	if reply, err := m.whatIsLeft(t.Context(), caller, peer.KeepRequest{Where: true}); err != nil || reply.Chosen == nil || reply.Chosen.Doc.Moved == nil {
+		t.Errorf("%+v %v", reply, err)
+	}
+	heard := func(context.Context) []cluster.Ping { return []cluster.Ping{{Host: "x"}} }
+	if got := m.askPeers(t.Context(), heard, nil); len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := new(moves).askPeers(t.Context(), heard, nil); len(got) != 1 {
+		t.Errorf("with a store from the start: %+v", got)
+	}
+}

@@ -1,0 +1,111 @@
+package keeping
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/register"
+)
+
+func (s *keepers) seals(t *testing.T) {
+	t.Helper()
+	doc, err := s.at("a").record.Decide(t.Context())
+	if err == nil {
+		_, err = s.at("a").record.Seal(t.Context(), doc, register.Moved{To: "n", Store: "s3://bucket/folder"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A host that boots beside hosts that followed the record hears what they keep there: its generation may be closed.
+func TestMayStartHearsOfTheNextPlace(t *testing.T) {
+	s := threeKeepers(t)
+	s.intent("a")
+	second := &cluster.Intent{Name: "c", Generation: 2, Nonce: "n", Token: "u", Cluster: 8, State: cluster.IntentFounded}
+	s.mu.Lock()
+	s.followed = map[cluster.HostID]*cluster.Intent{"c": second}
+	s.mu.Unlock()
+	in, err := s.at("a").MayStart(t.Context())
+	if err != nil || in == nil || in.Generation != 2 {
+		t.Errorf("a host that has not followed: %+v %v", in, err)
+	}
+	if in := s.at("b").Beyond(t.Context()); in == nil || in.Generation != 2 {
+		t.Errorf("one that has: %+v", in)
+	}
+	s.cut(true, "c")
+	if in, err := s.at("a").MayStart(t.Context()); err != nil || in == nil || in.Generation != 1 {
+		t.Errorf("silence is consent: %+v %v", in, err)
+	}
+}
+
+// A host that can hear that its record is sealed to what it was offered follows before its member starts.
+func TestFollowsBeforeItStarts(t *testing.T) {
+	s := threeKeepers(t)
+	s.intent("a")
+	s.seals(t)
+	offer := ""
+	s.at("b").opt.Offered = func(to string) bool { return to == offer }
+	if _, err := s.at("b").MayStart(t.Context()); err != nil {
+		t.Errorf("without an offer: %v", err)
+	}
+	offer = "n"
+	if _, err := s.at("b").MayStart(t.Context()); err == nil || !strings.Contains(err.Error(), "follows first") {
+		t.Errorf("with the offer: %v", err)
+	}
+}
+
+// What others remember of a disk crosses the wall between two places of the record: a question about what each keeps is answered.
+func TestRememberedBeyondTheWall(t *testing.T) {
+	s := threeKeepers(t)
+	s.mu.Lock()
+	s.followed = map[cluster.HostID]*cluster.Intent{"c": {Generation: 1}}
+	s.mu.Unlock()
+	s.at("c").opt.Remembers = func(h cluster.HostID) (cluster.DiskID, uint64) { return cluster.DiskID("disk-" + string(h)), 7 }
+	told := s.at("b").Remembered(t.Context())
+	if !slices.ContainsFunc(told, func(p cluster.Ping) bool {
+		return p.Host == "c" && p.Cluster == "c" && p.RememberedDisk == "disk-b" && p.Remembered == 7
+	}) {
+		t.Errorf("%+v", told)
+	}
+}
+
+// asFollowed is the answer of a host that has followed.
+func asFollowed(in *cluster.Intent, reply peer.KeepReply) peer.KeepReply {
+	reply.Place, reply.Intent = "n", in
+	return reply
+}
+
+// A sealed document that a host hears of is on its disk at once, and its keeper takes nothing else after.
+func TestSealIsKept(t *testing.T) {
+	s := threeKeepers(t)
+	s.seals(t)
+	state, err := s.at("a").opt.Keeper.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := state.Newest()
+	k := register.NewKeeper(register.Seat{Host: "c", Keeper: "k"}, state.Record)
+	for name, next := range map[string]register.Keeper{
+		"learned": first(k.Handle(register.Message{Kind: register.Learn, Record: k.Record, To: k.Seat, Entry: last})),
+		"kept":    k.Last(last),
+	} {
+		if next.Accepted.Doc.Moved == nil || next.Check() != "" {
+			t.Errorf("%s: %+v", name, next)
+		}
+		other, err := register.Found(k.Record, k.Seat, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late := register.Entry{Ballot: last.Ballot, Part: last.Part, Doc: other}
+		late.Ballot.Number += 5
+		if _, reply := next.Handle(register.Message{Kind: register.Accept, Record: k.Record, To: k.Seat, Entry: late}); reply.Refused == "" {
+			t.Errorf("%s: the record goes on", name)
+		}
+	}
+}
+
+func first(k register.Keeper, _ register.Reply) register.Keeper { return k }
