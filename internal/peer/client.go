@@ -91,6 +91,9 @@ func (c *Client) Report(ctx context.Context, question json.RawMessage) (json.Raw
 
 // Keep asks for what a host keeps of a cluster without a shared store.
 func (c *Client) Keep(ctx context.Context, r KeepRequest) (KeepReply, error) {
+	if c.plain && r.secret() {
+		return KeepReply{}, c.failed(keep, false, ErrIdentity, "the daemons talk without TLS, and credentials go over TLS only: unset the variables of the store here, and see that each host reaches it by itself")
+	}
 	reply, _, err := call[KeepReply](ctx, c, keep, c.rpc.Keep, r)
 	return reply, err
 }

@@ -25,6 +25,11 @@ type KeepRequest struct {
 	Offer *Offer `json:"offer,omitempty"`
 }
 
+// secret tells whether it has what must not be sent in clear.
+func (r KeepRequest) secret() bool {
+	return r.Move != nil && len(r.Move.Variables) > 0 || r.Offer != nil && len(r.Offer.Variables) > 0
+}
+
 // KeepReply answers the part of the request that was asked.
 type KeepReply struct {
 	Record  string          `json:"record,omitempty"`
