@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -27,6 +28,8 @@ type storeSet struct {
 	url         string
 	none        bool
 	dryRun, yes bool
+	reclaim     bool
+	lost        []string
 	within      time.Duration
 	environment map[string]string
 	leader      cluster.Contact
@@ -71,13 +74,20 @@ Backups that the hosts have stay there; new ones go to the store.`,
 			if err := s.mistake(); err != nil {
 				return err
 			}
-			s.environment = open.Environment(os.Environ())
+			if s.reclaim {
+				return s.claimAgain(c)
+			}
+			if err := s.take(open.Environment(os.Environ())); err != nil {
+				return err
+			}
 			return s.run(c)
 		},
 	}
 	s.flags(c)
 	c.Flags().BoolVar(&s.none, "none", false, "have the hosts keep the record (this release cannot move it from a store to the hosts)")
 	c.Flags().BoolVar(&s.dryRun, "dry-run", false, "look whether it can be moved now, and change nothing")
+	c.Flags().BoolVar(&s.reclaim, "claim-again", false, "on a host that says record-moved: replace a void that a recovery left in the store, or put the claim into a store that was emptied, so that the record comes there")
+	c.Flags().StringSliceVar(&s.lost, "lost", nil, "with --claim-again: hosts that are gone for good")
 	c.Flags().BoolVar(&s.yes, "yes", false, "do not ask")
 	c.Flags().DurationVar(&s.within, "timeout", 3*time.Minute, "how long to wait for the end")
 	return c
@@ -99,6 +109,59 @@ func (s *storeSet) mistake() error {
 		return usage(hintOf(err), "%w", err)
 	}
 	return someTime("--timeout", s.within)
+}
+
+// passing are variables that reach a store for some hours, or on the machine that they were set on: they are not a cluster's.
+var passing = []string{"AWS_SESSION_TOKEN", "AWS_PROFILE"}
+
+// take has the variables that all hosts are given.
+func (s *storeSet) take(found map[string]string) error {
+	s.environment = map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		switch {
+		case slices.Contains(passing, name) || strings.HasPrefix(name, "AWS_CONTAINER_"):
+			return usage("set keys that last, such as S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY, and unset "+name, "%s is of this session or this machine: in some hours no host would reach the store", name)
+		case !strings.HasSuffix(name, "_PROXY"): // a proxy is each host's own
+			s.environment[name] = found[name]
+		}
+	}
+	return nil
+}
+
+// claimAgain has the daemon that answers put the claim of its sealed record into the store again.
+func (s *storeSet) claimAgain(c *cobra.Command) error {
+	con, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer con.Close()
+	report, err := noCluster(con.Status(c.Context()))
+	if err != nil {
+		return err
+	}
+	s.leader = cluster.Contact{Host: report.Host}
+	for _, known := range report.Contacts {
+		if known.Host == report.Host {
+			s.leader = known
+		}
+	}
+	tried, err := con.Move(c.Context(), s.leader, s.request(""))
+	switch {
+	case err != nil:
+		return notMovable(err)
+	case tried.Refused != "":
+		return &Failure{Code: ExitUnsafe, Err: errors.New(tried.Refused), Advice: "nothing was changed"}
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "The claim of this cluster's sealed record is put into %s again, by host %s, and every host brings the record there\n", daemon.ShownURL(s.url), report.Host)
+	if s.dryRun {
+		return nil
+	}
+	if !s.yes {
+		if err := confirm(c, "Has no recovery with --lost made the record again on a host that does not answer?"); err != nil {
+			return err
+		}
+	}
+	return s.move(c, con)
 }
 
 func (s *storeSet) run(c *cobra.Command) error {
@@ -144,12 +207,16 @@ func (s *storeSet) run(c *cobra.Command) error {
 
 // request asks for a move by its name, or for a look without one.
 func (s *storeSet) request(name string) peer.MoveRequest {
-	return peer.MoveRequest{Name: name, URL: s.url, Variables: s.environment, DryRun: name == ""}
+	r := peer.MoveRequest{Name: name, URL: s.url, Variables: s.environment, DryRun: name == "", Reclaim: s.reclaim}
+	for _, h := range s.lost {
+		r.Lost = append(r.Lost, cluster.HostID(h))
+	}
+	return r
 }
 
 // notMovable is the failure of a daemon that does not know of moves, or does not answer.
 func notMovable(err error) error {
-	return &Failure{Code: ExitError, Err: fmt.Errorf("ask the leading daemon for the move: %w", err), Advice: "update the agents to this release of etcdadm"}
+	return &Failure{Code: ExitError, Err: fmt.Errorf("ask the leading daemon for the move: %w", err), Advice: cmp.Or(hintOf(err), "update the agents to this release of etcdadm")}
 }
 
 func (w wouldMove) print(out io.Writer) {
@@ -212,7 +279,7 @@ func (s *storeSet) stopped(ctx context.Context, err error) error {
 	if err != nil {
 		what = fmt.Sprintf("%s (%v)", what, err)
 	}
-	return &Failure{Code: code, Err: fmt.Errorf("%s; host %s goes on with the move", what, s.leader.Host), Advice: "run the command again, or etcdadm store status"}
+	return &Failure{Code: code, Err: fmt.Errorf("%s; host %s goes on with the move while its agent runs", what, s.leader.Host), Advice: "run the command again, or etcdadm store status"}
 }
 
 // end waits until the record is read in the store, and shows that.

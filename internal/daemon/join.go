@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
-	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/peer"
@@ -152,7 +150,7 @@ func (a admitter) reply(leafOnly bool) (peer.JoinReply, error) {
 		return peer.JoinReply{}, errors.New("this host has no authorities")
 	}
 	reply := peer.JoinReply{
-		Cluster: d.cfg.ClusterName, Host: d.id, Authorities: map[string][]byte{}, Settings: d.cfg.Shared(), Environment: open.Environment(os.Environ()),
+		Cluster: d.cfg.ClusterName, Host: d.id, Authorities: map[string][]byte{}, Settings: d.cfg.Shared(), Environment: shared(),
 	}
 	for _, one := range cas.All() {
 		files, err := one.Files()

@@ -32,6 +32,9 @@ type moves struct {
 	mover    *moving.Mover    // nil: the hosts do not keep the record
 	// left is the part in keeping a record that was moved: its last value is told to whoever comes late. Nil: there is none.
 	left *keeping.Part
+	// named is the place that the store says it is, on a host that did not follow a record there: it joined later. Nil: it says none.
+	named atomic.Pointer[string]
+	part  *keeping.Part // the part in keeping the record, where the hosts keep it
 }
 
 // placed is where the record was moved to, whatever the daemon was started with: that cannot know it. The variables of the place are used
@@ -50,21 +53,35 @@ var environment sync.Mutex
 // renewals numbers the openings with other credentials.
 var renewals atomic.Uint64
 
+// proxy tells whether a variable is how this host reaches anything: that is never another host's.
+func proxy(name string) bool { return strings.HasSuffix(name, "_PROXY") }
+
+// shared is the environment by which a joiner reaches the store, and not that of an offer which is being looked at.
+func shared() map[string]string {
+	environment.Lock()
+	defer environment.Unlock()
+	return open.Environment(os.Environ())
+}
+
 // reachedBy has this process reach a store by these variables and no others, and gives back how it was. A proxy is this host's own.
 func reachedBy(variables map[string]string) (undo func()) {
 	was := map[string]string{}
 	for _, pair := range os.Environ() {
-		if name, value, _ := strings.Cut(pair, "="); open.Variable(name) && !strings.HasSuffix(name, "_PROXY") {
+		if name, value, _ := strings.Cut(pair, "="); open.Variable(name) && !proxy(name) {
 			was[name] = value
 			_ = os.Unsetenv(name)
 		}
 	}
 	for name, value := range variables {
-		_ = os.Setenv(name, value) // no system refuses such a name
+		if !proxy(name) {
+			_ = os.Setenv(name, value) // no system refuses such a name
+		}
 	}
 	return func() {
 		for name := range variables {
-			_ = os.Unsetenv(name)
+			if !proxy(name) {
+				_ = os.Unsetenv(name)
+			}
 		}
 		for name, value := range was {
 			_ = os.Setenv(name, value)
@@ -98,6 +115,9 @@ func (m *moves) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (
 
 // move begins a move, or says how far it is.
 func (m *moves) move(ctx context.Context, r peer.MoveRequest) peer.MoveReply {
+	if r.Reclaim {
+		return m.reclaim(ctx, r)
+	}
 	if m.follower != nil {
 		if p := m.follower.File.Notes().Place; p != nil && p.URL == r.URL {
 			return peer.MoveReply{Done: p.InForce}
@@ -110,6 +130,25 @@ func (m *moves) move(ctx context.Context, r peer.MoveRequest) peer.MoveReply {
 		return peer.MoveReply{Refused: "the daemons talk without TLS, so that no credentials are given to them: unset the variables of the store here, and see that each host reaches it by itself"}
 	}
 	return m.mover.Ask(ctx, r)
+}
+
+// reclaim has the claim of the sealed record in its next place again, unless a host keeps a record that was made again from it.
+func (m *moves) reclaim(ctx context.Context, r peer.MoveRequest) peer.MoveReply {
+	part := cmp.Or(m.left, m.part)
+	if part == nil {
+		return peer.MoveReply{Refused: "this host keeps nothing of a record that was moved: run the command on one that says record-moved"}
+	}
+	if why := part.MadeAgain(ctx, r.Lost); why != "" {
+		return peer.MoveReply{Refused: why}
+	}
+	wait, err := m.follower.Reclaim(ctx, r.URL, r.Name, r.DryRun)
+	switch {
+	case err != nil:
+		return peer.MoveReply{Refused: err.Error()}
+	case wait:
+		return peer.MoveReply{Steps: []string{"look whether a recovery goes on there: 10 s"}}
+	}
+	return peer.MoveReply{Done: true}
 }
 
 // whatIsLeft answers for the record that this host kept before it was moved.
@@ -153,13 +192,28 @@ func (m *moves) askPeers(ctx context.Context, heard func(context.Context) []clus
 	return append(heard(ctx), <-told...)
 }
 
-// record names the place that this host is at in its calls; nil: it has none.
+// joined takes note of the place that a store says it is: a host that joined there is of that place as those that followed.
+func (m *moves) joined(ctx context.Context, store blob.Store) {
+	if m.follower != nil {
+		return
+	}
+	if name, err := moving.Named(ctx, store); err == nil && name != "" {
+		m.named.Store(&name)
+	}
+}
+
+// record names the place that this host is at in its calls, "" for none.
 func (m *moves) record(part *keeping.Part) func() string {
 	switch {
 	case part != nil:
 		return part.Record
 	case m.follower == nil:
-		return nil
+		return func() string {
+			if name := m.named.Load(); name != nil {
+				return *name
+			}
+			return ""
+		}
 	}
 	name := m.follower.File.Notes().Place.Name
 	return func() string { return name }

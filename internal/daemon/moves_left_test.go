@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/keeper"
@@ -80,5 +81,22 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 	if got := new(moves).askPeers(t.Context(), heard, nil); len(got) != 1 {
 		t.Errorf("with a store from the start: %+v", got)
+	}
+}
+
+// A host that joined after the move is of the place where the record is, as those that followed.
+func TestJoinedThere(t *testing.T) {
+	var m moves
+	store := memory.New()
+	m.joined(t.Context(), store)
+	name := m.record(nil)
+	if name() != "" {
+		t.Errorf("it names %q", name())
+	}
+	if _, err := blob.PutBytes(t.Context(), store, "control/etcdadm-place.json", []byte(`{"cluster":"c","place":"n","from":"r"}`), blob.Any); err != nil {
+		t.Fatal(err)
+	}
+	if m.joined(t.Context(), store); name() != "n" {
+		t.Errorf("it names %q", name())
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/keeping"
 	"etcdadm.io/internal/moving"
 	"etcdadm.io/internal/peer"
@@ -21,8 +23,12 @@ func (d *daemon) makeMoves(part *keeping.Part, file *moving.File) {
 	}
 	if file.Notes().Place != nil {
 		d.moves.left = part
+		d.moves.follower.There = func(ctx context.Context) (blob.Store, error) {
+			return open.Open(ctx, d.cfg.BackupStore, open.Options{Anew: renewals.Add(1)})
+		}
 		return
 	}
+	d.moves.part = part
 	d.moves.mover = &moving.Mover{
 		Cluster: d.cfg.ClusterName, Record: record, Open: openOffered, Followed: file.Followed,
 		Leads: func() error {

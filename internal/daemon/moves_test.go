@@ -23,7 +23,8 @@ func TestPlaced(t *testing.T) {
 			t.Setenv("S3_SECRET_ACCESS_KEY", "former")
 			t.Setenv("S3_ACCESS_KEY_ID", "former")
 			t.Setenv("HTTPS_PROXY", "http://192.0.2.1")
-			n := moving.Notes{Place: &moving.Place{Offer: peer.Offer{URL: "s3://bucket/folder", Variables: map[string]string{"S3_ACCESS_KEY_ID": "given"}}}}
+			t.Setenv("NO_PROXY", "own")
+			n := moving.Notes{Place: &moving.Place{Offer: peer.Offer{URL: "s3://bucket/folder", Variables: map[string]string{"S3_ACCESS_KEY_ID": "given", "NO_PROXY": "a laptop's"}}}}
 			url, elsewhere := placed(n, c.given)
 			if elsewhere != c.elsewhere || url != c.url {
 				t.Errorf("%v %s", elsewhere, url)
@@ -31,7 +32,7 @@ func TestPlaced(t *testing.T) {
 			if got := os.Getenv("S3_SECRET_ACCESS_KEY"); got != c.key {
 				t.Errorf("the secret of another store: %q", got)
 			}
-			if c.elsewhere && os.Getenv("S3_ACCESS_KEY_ID") != "given" || os.Getenv("HTTPS_PROXY") == "" {
+			if c.elsewhere && os.Getenv("S3_ACCESS_KEY_ID") != "given" || os.Getenv("HTTPS_PROXY") == "" || os.Getenv("NO_PROXY") != "own" {
 				t.Error(os.Environ())
 			}
 		})

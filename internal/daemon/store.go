@@ -35,7 +35,7 @@ import (
 func (d *daemon) openStore(ctx context.Context) error {
 	file, err := moving.OpenFile(filepath.Join(d.cfg.DataDir, "etcdadm"))
 	if err != nil {
-		return &Error{Problem: "where the cluster's record is", Err: err, Advice: "nothing is guessed in its place; etcdadm store status on another host says where it is"}
+		return &Error{Problem: "where the cluster's record is", Err: err, Advice: "nothing is guessed in its place; etcdadm store status on another host says where it is. A file of a later release: install that release. A damaged one: etcdadm reset --force here, then etcdadm join"}
 	}
 	if p := file.Notes().Place; p != nil && d.cfg.ControlStore != "" {
 		return &Error{Problem: "--control-store", Err: fmt.Errorf("etcdadm store set moved the cluster's record to %s", ShownURL(p.URL)), Advice: "leave --control-store out: this host goes by the move"}
@@ -51,10 +51,14 @@ func (d *daemon) openStore(ctx context.Context) error {
 	_, byHosts := kept.DataDir(d.cfg.BackupStore)
 	if byHosts || file.Notes().Place != nil {
 		part, err := d.makePart(ctx)
-		if err != nil {
+		switch p := file.Notes().Place; {
+		case err == nil:
+			d.makeMoves(part, file)
+		case byHosts || !p.InForce:
 			return err
+		default: // the record is elsewhere: what is left of the one before keeps no member down
+			d.log.Warn("this host does not answer for the record that was moved", "err", err)
 		}
-		d.makeMoves(part, file)
 		if byHosts {
 			d.keeping, d.store, d.folder = part, part.Store(), part.Folder()
 			d.backups = d.store
@@ -180,7 +184,11 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	}
 	folder := control.New(d.moves.arrived(store), d.cfg.ClusterName)
 	// Whose it is comes first: trying it out writes.
-	if in, _, _, err := folder.ReadIntent(ctx); errors.Is(err, control.ErrOtherCluster) {
+	in, _, _, err := folder.ReadIntent(ctx)
+	if err == nil && in != nil {
+		d.moves.joined(ctx, store)
+	}
+	if errors.Is(err, control.ErrOtherCluster) {
 		return nil, nil, &Error{Problem: "the store " + ShownURL(url), Err: err, Advice: fmt.Sprintf(
 			"give cluster %s its own empty store. Only to make this host part of cluster %s: move the data directory away (mv %s %s.aside), so that it is a new host, and start it with --cluster-name=%s. A copy of another host's disk, as in a machine image, is never run",
 			d.cfg.ClusterName, in.Name, cluster.ShellWord(d.cfg.DataDir), cluster.ShellWord(filepath.Clean(d.cfg.DataDir)), cluster.ShellWord(in.Name))}

@@ -87,6 +87,24 @@ func (k *Part) again(ctx context.Context, r peer.AgainRequest) (peer.AgainReply,
 	return peer.AgainReply{Host: k.opt.Self()}, nil
 }
 
+// MadeAgain tells why it is not known that no host keeps a record that was made again from this one, "" if none does: all hosts that were
+// ever heard of answer, or are named.
+func (k *Part) MadeAgain(ctx context.Context, lost []cluster.HostID) string {
+	ours := k.Record()
+	for _, t := range k.askWhere(ctx, k.others()) {
+		switch {
+		case t.err != nil && slices.Contains(lost, t.host):
+		case t.err != nil:
+			return fmt.Sprintf("host %s does not answer (%v): bring it back, or name it with --lost if it is gone for good", t.host, t.err)
+		case t.Making:
+			return fmt.Sprintf("host %s is making the record again at this moment", t.host)
+		case t.Record != "" && t.Record != ours:
+			return fmt.Sprintf("host %s keeps the record %s, which may have been made again from %s: that one counts. Set this host aside, and join it there", t.host, t.Record, ours)
+		}
+	}
+	return ""
+}
+
 // anyway goes on from a record that was sealed: in the next place, never by another record.
 func (k *Part) anyway(ctx context.Context, last register.Entry, dryRun bool) string {
 	if k.opt.Anyway == nil {

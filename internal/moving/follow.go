@@ -23,6 +23,8 @@ const (
 	storeEvery = 10 * time.Second
 	// lookTimeout bounds a look.
 	lookTimeout = 8 * time.Second
+	// sayAfter is how long a host that has followed may fail to reach its place before that is said.
+	sayAfter = time.Minute
 	// offerLasts is how long an offer is kept of which nothing came: it has secrets.
 	offerLasts = 24 * time.Hour
 )
@@ -49,12 +51,19 @@ type Follower struct {
 	Intent func(context.Context) (*cluster.Intent, error)
 	// Open opens a store, with its variables and no others.
 	Open func(context.Context, peer.Offer) (blob.Store, error)
-	Log  *slog.Logger
+	// There opens the place that this host has followed to as its process reaches it: by the place's variables, or a person's newer ones
+	// where the settings name the very URL. Nil: as offered.
+	There func(context.Context) (blob.Store, error)
+	Log   *slog.Logger
 
 	taking sync.Mutex // held while an offer is looked at
 	making bool       // the record is being made again here; guarded by taking
-	mu     sync.Mutex
-	said   string // why the host is held; guarded by mu
+	void   struct {
+		tag blob.ETag
+		at  time.Time // when it was seen first
+	} // what lies in the place of the claim, as a person asked; guarded by taking
+	mu   sync.Mutex
+	said string // why the host is held; guarded by mu
 }
 
 // Take answers an offer: the host opens the store by itself, finds the claim there and tries the store out. An offer that it took
@@ -149,7 +158,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()
-	var looked time.Time
+	var looked, fails time.Time
 	for began := f.File.Notes().Place; ; {
 		now := f.File.Notes().Place
 		switch {
@@ -164,8 +173,14 @@ func (f *Follower) Run(ctx context.Context) error {
 		if store {
 			looked = time.Now()
 		}
-		if err := f.Look(look, store); err != nil && ctx.Err() == nil {
-			f.Log.Debug("where the record goes is not known yet", "err", err)
+		switch err := f.Look(look, store); {
+		case err == nil:
+			fails = time.Time{}
+		case ctx.Err() != nil:
+		case fails.IsZero():
+			fails = time.Now()
+		case now != nil && time.Since(fails) >= sayAfter:
+			f.say(fmt.Sprintf("the control record was moved to %s, and this host has not seen it there for %s: %v. To give newer credentials: name that store in the settings with them (ETCDADM_BACKUP_STORE), and restart the agent", shown(now.URL), sayAfter, err))
 		}
 		cancel()
 		select {
@@ -251,7 +266,7 @@ func (f *Follower) goTo(ctx context.Context, o Place, last *register.Entry) erro
 
 // arrive brings the record to where it was sealed to, unless somebody did, and notes that it is there.
 func (f *Follower) arrive(ctx context.Context, p Place) error {
-	store, err := f.Open(ctx, p.Offer)
+	store, err := f.there(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -274,12 +289,22 @@ func (f *Follower) arrive(ctx context.Context, p Place) error {
 	return f.arrived(Finish(ctx, doc, f.Cluster, store), p)
 }
 
+func (f *Follower) there(ctx context.Context, p Place) (blob.Store, error) {
+	if f.There != nil {
+		return f.There(ctx)
+	}
+	return f.Open(ctx, p.Offer)
+}
+
 // ours tells why a record in the store is not the one that was moved there, nil if it is: as the store says, or by its history where that
 // word is gone, as after the record was written there anew from what hosts remember.
 func (f *Follower) ours(ctx context.Context, store blob.Store, p Place) error {
 	is, err := which(ctx, store)
-	if err != nil || is != nil && is.Name == p.Name {
+	switch {
+	case err != nil || is != nil && is.Name == p.Name:
 		return err
+	case is != nil: // a record that was made again from this host's has its history too
+		return fmt.Errorf("%w: it is place %s, and this host was sent to %s", ErrTaken, is.Name, p.Name)
 	}
 	in, _, _, err := control.New(store, f.Cluster).ReadIntent(ctx)
 	if err != nil {
@@ -339,7 +364,7 @@ func (f *Follower) BeforeAgain(ctx context.Context, nonce string, dryRun bool) (
 	makes(true)
 	done = func() { makes(false) }
 	o := f.File.Notes().Offer
-	if o == nil {
+	if o == nil || o.From != f.Record() {
 		return done, ""
 	}
 	err := f.callOff(ctx, *o, nonce, dryRun)
@@ -374,7 +399,7 @@ func (f *Follower) callOff(ctx context.Context, o Place, nonce string, dryRun bo
 	case counts:
 		return errCounts
 	}
-	return f.File.drop(o.Name)
+	return nil // the offer stays: should this host end now, and the record be sealed by the others, it goes on from that
 }
 
 // GoAnyway has the host follow a seal that it has, though it cannot know whether it was chosen, as a person says who names the others

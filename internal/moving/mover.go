@@ -340,7 +340,7 @@ func (m *Mover) offer(ctx context.Context, hosts []cluster.HostID, o peer.Offer)
 		all.Go(func() {
 			reply, err := m.Offer(ctx, h, o)
 			if err != nil {
-				reply.Refused = fmt.Sprintf("host %s cannot take part (%v): bring it back or update its agent; one that is gone for good: etcdadm host forget %s", h, err, cluster.ShellWord(string(h)))
+				reply.Refused = fmt.Sprintf("host %s cannot take part (%v): bring it back or update its agent; one that is gone for good: if it has a member, etcdadm member replace first; then etcdadm host forget %s", h, err, cluster.ShellWord(string(h)))
 			}
 			replies[i] = reply
 		})
@@ -444,6 +444,9 @@ func (m *Mover) became(ctx context.Context, o peer.Offer, cause error) (*registe
 		return nil, fmt.Errorf("%w: %w", ErrMaybe, cause)
 	case doc.Moved != nil && doc.Moved.To == o.Name:
 		return doc, nil
+	}
+	if doc.Moved != nil {
+		return nil, fmt.Errorf("%w (to %s, by another command)", ErrSealed, doc.Moved.Store)
 	}
 	return nil, fmt.Errorf("the record was not moved: %w", cause)
 }

@@ -429,3 +429,125 @@ func TestWhoGoesAnywayBringsTheRecord(t *testing.T) {
 		}
 	})
 }
+
+// A recovery puts its void and ends; the others had sealed the record. Nothing counts, and a person has the claim put again: not before it is
+// known that the recovery came to nothing, and over nothing else.
+func TestReclaim(t *testing.T) {
+	for name, emptied := range map[string]bool{"a void": false, "an emptied store": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world, a *life) {
+				b, _ := w.living("b")
+				was := b.mover.Record
+				b.mover.Record = sealsLate{was, func() {
+					switch {
+					case emptied:
+						if err := w.store.Delete(t.Context(), control.KeyIntent); err != nil {
+							t.Error(err)
+						}
+					default:
+						done, why := a.BeforeAgain(t.Context(), "x", false)
+						if done(); why != "" {
+							t.Error(why)
+						}
+					}
+				}}
+				if err := b.mover.Move(t.Context(), to("N1")); !errors.Is(err, ErrSealed) {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if w.settled() || state(t, w.store) == "counts" {
+					t.Fatal("it is there")
+				}
+				c, err := w.living("c")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if wait, err := c.Reclaim(t.Context(), "s3://other/folder", "y", false); err == nil || wait {
+					t.Error("another store is claimed")
+				}
+				if wait, err := c.Reclaim(t.Context(), "s3://bucket/folder", "y", true); err != nil || wait || state(t, w.store) == "claim" {
+					t.Errorf("a dry run: %v %v", wait, err)
+				}
+				if wait, err := c.Reclaim(t.Context(), "s3://bucket/folder", "y", false); err != nil || !wait || state(t, w.store) == "claim" {
+					t.Errorf("at once: %v %v", wait, err)
+				}
+				time.Sleep(reclaimAfter)
+				if wait, err := c.Reclaim(t.Context(), "s3://bucket/folder", "y", false); err != nil || wait {
+					t.Errorf("later: %v %v", wait, err)
+				}
+				time.Sleep(time.Minute)
+				if !w.settled() || state(t, w.store) != "counts" {
+					t.Error("the record does not come there")
+				}
+			})
+		})
+	}
+}
+
+// sealsLate does something right before the seal.
+type sealsLate struct {
+	Record
+	before func()
+}
+
+func (r sealsLate) Seal(ctx context.Context, seen *register.Document, m register.Moved) (*register.Document, error) {
+	r.before()
+	return r.Record.Seal(ctx, seen, m)
+}
+
+// A host that has followed, and cannot reach its place for a minute, says so and how credentials are given; by a person's newer ones it
+// arrives.
+func TestOtherCredentialsOnTheWay(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world, a *life) {
+		w.mu.Lock()
+		w.revoked = "c"
+		w.mu.Unlock()
+		if err := a.mover.Move(t.Context(), to("N1")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		c, err := w.living("c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := c.Problems(); len(p) != 1 || !strings.Contains(p[0].Sentence, "ETCDADM_BACKUP_STORE") {
+			t.Errorf("%+v", p)
+		}
+		c.There = func(context.Context) (blob.Store, error) { return reached{w.store, c}, nil }
+		time.Sleep(5 * time.Second)
+		if !w.settled() || len(c.Problems()) > 0 {
+			t.Errorf("%+v", c.Problems())
+		}
+	})
+}
+
+// Another place in the store is not this host's, though its record has the same history.
+func TestAnotherPlaceIsNotOurs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world, a *life) {
+		w.mu.Lock()
+		w.revoked = "c"
+		w.mu.Unlock()
+		if err := a.mover.Move(t.Context(), to("N1")); err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(place{Cluster: "c", Name: "N2", From: "made-again"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := blob.PutBytes(t.Context(), w.store, keyPlace, data, blob.Any); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		w.revoked = ""
+		w.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		c, err := w.living("c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.File.Notes().Place.InForce || len(c.Problems()) != 1 {
+			t.Errorf("%+v", c.Problems())
+		}
+	})
+}

@@ -39,6 +39,7 @@ type world struct {
 	crashAt int
 	after   bool
 	crashed cluster.HostID
+	revoked cluster.HostID // is refused by the store once it followed
 	misses  cluster.HostID // does not hear that it is to accept a seal
 }
 
@@ -189,7 +190,14 @@ func (w *world) start(id cluster.HostID) *life {
 		},
 		Mint: w.mint, Now: time.Now,
 	})
-	open := func(context.Context, peer.Offer) (blob.Store, error) { return reached{w.store, l}, nil }
+	open := func(context.Context, peer.Offer) (blob.Store, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.revoked == id && notes.Place != nil {
+			return nil, errors.New("forbidden")
+		}
+		return reached{w.store, l}, nil
+	}
 	file := &File{path: FileName, on: noteDisk{disk{l}}, notes: notes}
 	l.Follower = &Follower{
 		File: file, Cluster: "c", Self: func() cluster.HostID { return id }, Record: l.keeper.Record, Sealed: l.sealed.Load, Keep: l.keeper.Last, Open: open,

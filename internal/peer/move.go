@@ -1,5 +1,7 @@
 package peer
 
+import "etcdadm.io/cluster"
+
 // MoveRequest is a person's wish to have the control record kept in a store. It has secrets, and is never queued or logged.
 type MoveRequest struct {
 	// Name is random, and names the place that the store is to be: asked again with it, the daemon says how far it is.
@@ -9,6 +11,10 @@ type MoveRequest struct {
 	Variables map[string]string `json:"variables,omitempty"`
 	// DryRun only looks.
 	DryRun bool `json:"dryRun,omitempty"`
+	// Reclaim puts the claim of the record, which is sealed, into its next place again. Name is of this write.
+	Reclaim bool `json:"reclaim,omitempty"`
+	// Lost names hosts that do not answer, and do not keep a record that was made again.
+	Lost []cluster.HostID `json:"lost,omitempty"`
 }
 
 // MoveReply is how far it is.

@@ -464,12 +464,16 @@ func (w *mvWorld) check(s *mvState) {
 }
 
 // helped is the state after one helper, who is alone, has gone on from every seal: then one place has to count. Else a crash at
-// this moment would strand the cluster.
+// this moment would strand the cluster. A recovery that put its void has ended for good by then: a person, who sees that no record was made
+// again, has a void claimed anew (moving.Follower.Reclaim), and what a recovery goes by is too old after that wait (keeper.Again).
 func (w *mvWorld) helped(s mvState) mvState {
 	for p := range s.places {
 		s.thaw(&s.places[p], s.places[p].mark)
 		if s.places[p].mark.kind != moved {
 			continue
+		}
+		if x := w.target(s.places[p].mark.name); w.store(x) && s.places[x].mark.kind == void && s.places[x].mark.from == int8(p) && !s.again && w.broken != "nobody claims again" {
+			s.places[x].mark.kind, s.places[x].mark.name = claim, s.places[p].mark.name
 		}
 		a := mvActor{place: int8(p)}
 		for n := 0; a.at != over && n < 100; n++ {
@@ -503,8 +507,8 @@ func (x *mvExplorer) explore(s mvState) {
 			x.ends[i]++
 		}
 	}
-	if counting == 0 && !s.making { // who makes the record again has not ended
-		s.fail("nothing counts, and a helper does not change that")
+	if counting == 0 {
+		s.fail("nothing counts, and neither a helper nor a person changes that")
 	}
 	if s.runs[0]+s.runs[1] > 0 {
 		x.runs++
@@ -583,6 +587,7 @@ var brokenMoves = []mvWorld{
 	{broken: "does not look afterwards", stores: []int8{0}, roles: []mvRole{toX, other}},
 	{broken: "answers at once", stores: []int8{0}, roles: []mvRole{toX, queue, leader}},
 	{broken: "recovers without a look", stores: []int8{1}, roles: []mvRole{toX, again}},
+	{broken: "nobody claims again", stores: []int8{1}, roles: []mvRole{toX, toX, again}},
 	{broken: "claims over a void", stores: []int8{1}, roles: []mvRole{toX, toX, helper, again}},
 	{broken: "claims over a later place's", stores: []int8{1}, roles: []mvRole{toX, toX, helper, again, {what: "move", from: 3, to: 1}}},
 	{broken: "goes by any claim", stores: []int8{1}, roles: []mvRole{toX, helper, again, {what: "move", from: 3, to: 1}}},
