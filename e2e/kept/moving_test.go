@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -369,4 +370,35 @@ func TestOldImageAfterAMove(t *testing.T) {
 	w.WaitFor(20)
 	inStore(t, c, store, 1, 2)
 	w.End()
+}
+
+// A whole disk of before the move is put back: the hosts that followed remember it, though they refuse its pings, and its member does not
+// start with a log that lacks what it has voted for.
+func TestWholeImageAfterAMove(t *testing.T) {
+	t.Parallel()
+	rig.TakesLong(t, "a minute")
+	c, store := threeThatKeep(t)
+	h := c.Host(3)
+	image := filepath.Join(t.TempDir(), "image")
+	h.Crash()
+	if out, err := exec.Command("cp", "-a", h.Dir, image).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c.Start(3)
+	h.Serves(rig.Soon)
+	if r := c.Etcdadm("store", "set", store, "--yes", "--data-dir", c.Host(1).Dir); r.Code != cli.ExitOK {
+		t.Fatalf("%s", r)
+	}
+	inStore(t, c, store, 1, 2, 3)
+	c.Fill("after/", 50)
+	h.Crash()
+	if err := errors.Join(os.RemoveAll(h.Dir), os.Rename(image, h.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	c.Start(3)
+	h.Said(rig.Soon, "the disk was rolled back")
+	inStore(t, c, store, 1, 2)
+	if n := c.CountKeys("after/"); n != 50 {
+		t.Errorf("%d keys of 50", n)
+	}
 }

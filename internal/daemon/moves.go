@@ -13,6 +13,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/keeping"
 	"etcdadm.io/internal/moving"
 	"etcdadm.io/internal/peer"
@@ -26,6 +27,7 @@ const partMoves = "moves"
 // moves is this daemon's part in moves of the record between its hosts and a store. The zero value has none.
 type moves struct {
 	host     func() cluster.HostID
+	seeds    discovery.Seeds
 	insecure bool             // the daemons talk without TLS
 	store    string           // the record's URL, as people may see it
 	follower *moving.Follower // nil: this host was started with a store
@@ -200,6 +202,19 @@ func (m *moves) joined(ctx context.Context, store blob.Store) {
 	if name, err := moving.Named(ctx, store); err == nil && name != "" {
 		m.named.Store(&name)
 	}
+}
+
+// given are the endpoints that this host was given.
+func (m *moves) given(ctx context.Context) []string {
+	if m.seeds == nil {
+		return nil
+	}
+	found, _ := m.seeds.Seeds(ctx) // with an error they are good too, and silence is consent
+	var out []string
+	for _, s := range found {
+		out = append(out, s.Endpoint)
+	}
+	return out
 }
 
 // record names the place that this host is at in its calls, "" for none.

@@ -293,6 +293,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	if err != nil {
 		return nil, err
 	}
+	d.moves.seeds = seeds
 	opts := withBackups(d, manager.Options{
 		Local: d.host, Contact: cluster.Contact{Host: d.id, Endpoint: d.cfg.Endpoint()}, Place: d.place, ClusterName: d.cfg.ClusterName,
 		DeadAfter: d.cfg.DeadAfter, AutoRecoverAfter: d.cfg.AutoRecoverAfter,

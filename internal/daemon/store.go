@@ -111,7 +111,7 @@ func (d *daemon) makePart(ctx context.Context) (*keeping.Part, error) {
 	dir := kept.OwnDir(d.cfg.DataDir)
 	return keeping.New(keeping.Options{
 		Self: func() cluster.HostID { return d.id }, Cluster: d.cfg.ClusterName,
-		Contacts: d.contacts, Leading: func() bool { return d.manager.Status().Leading },
+		Contacts: d.contacts, Seeds: d.moves.given, Leading: func() bool { return d.manager.Status().Leading },
 		To: func(c cluster.Contact) (kept.Client, error) {
 			if d.pool == nil {
 				return nil, errors.New("this daemon is starting")

@@ -55,6 +55,8 @@ type Options struct {
 	Cluster string // its name
 	// Contacts are all daemons that this one knows, itself too.
 	Contacts func() []cluster.Contact
+	// Seeds are the endpoints that this host was given: on an old disk it may know no others. Nil: none.
+	Seeds func(context.Context) []string
 	// To is the client for a daemon.
 	To func(cluster.Contact) (kept.Client, error)
 	// Leading tells whether this daemon leads.

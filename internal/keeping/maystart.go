@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/peer"
 )
 
 // What is asked of the other hosts between a boot and the first start of the member.
@@ -113,7 +115,7 @@ func (k *Part) Remembered(ctx context.Context) (out []cluster.Ping) {
 func (k *Part) askUntil(ctx context.Context, bound time.Duration) []told {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	var answers []told
+	answers := k.askSeeds(ctx)
 	for of := k.others(); ; {
 		var silent []cluster.HostID
 		for _, t := range k.askWhere(ctx, of) {
@@ -132,6 +134,31 @@ func (k *Part) askUntil(ctx context.Context, bound time.Duration) []told {
 		case <-time.After(bootAsksAgain):
 		}
 	}
+}
+
+// askSeeds asks the endpoints of hosts whose names this one does not know yet: those at another place of the record refuse the pings by
+// which it would learn them.
+func (k *Part) askSeeds(ctx context.Context) []told {
+	if k.opt.Seeds == nil {
+		return nil
+	}
+	known := k.opt.Contacts()
+	seeds := slices.DeleteFunc(k.opt.Seeds(ctx), func(at string) bool {
+		return slices.ContainsFunc(known, func(c cluster.Contact) bool { return c.Endpoint == at })
+	})
+	out := make([]told, len(seeds))
+	var all sync.WaitGroup
+	for i, at := range seeds {
+		all.Go(func() {
+			c, err := k.opt.To(cluster.Contact{Endpoint: at})
+			if err == nil {
+				out[i].KeepReply, err = c.Keep(ctx, peer.KeepRequest{Where: true})
+			}
+			out[i].err = err
+		})
+	}
+	all.Wait()
+	return out
 }
 
 // intent is what the newest document says that this host knows to be chosen, nil where it knows none.

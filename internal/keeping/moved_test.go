@@ -1,11 +1,13 @@
 package keeping
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/register"
 )
@@ -109,3 +111,16 @@ func TestSealIsKept(t *testing.T) {
 }
 
 func first(k register.Keeper, _ register.Reply) register.Keeper { return k }
+
+// A host whose disk knows no addresses asks the endpoints that it was given.
+func TestRememberedBySeeds(t *testing.T) {
+	s := threeKeepers(t)
+	s.at("c").opt.Remembers = func(cluster.HostID) (cluster.DiskID, uint64) { return "d", 7 }
+	b := s.at("b")
+	b.opt.Contacts = func() []cluster.Contact { return nil }
+	b.opt.Seeds = func(context.Context) []string { return []string{"c"} }
+	b.opt.To = func(to cluster.Contact) (kept.Client, error) { return caller{s, "b", cluster.HostID(to.Endpoint)}, nil }
+	if told := b.Remembered(t.Context()); len(told) != 1 || told[0].Remembered != 7 {
+		t.Errorf("%+v", told)
+	}
+}
