@@ -133,6 +133,7 @@ func TestHostIsAwayAtTheSeal(t *testing.T) {
 	w := c.Write()
 	w.WaitFor(20)
 	c.Host(3).Kill()
+	c.Leader(rig.Soon, c.Host(1), c.Host(3)) // which may have led
 	if r := c.Etcdadm("store", "set", store, "--yes", "--data-dir", c.Host(1).Dir); r.Code != cli.ExitUnsafe || !strings.Contains(r.Stderr, "host-3") {
 		t.Errorf("%s", r)
 	}

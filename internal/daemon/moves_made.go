@@ -14,22 +14,23 @@ import (
 	"etcdadm.io/internal/peer"
 )
 
-// makeMoves makes this host's part in moves of the record that it keeps, or kept.
-func (d *daemon) makeMoves(part *keeping.Part, file *moving.File) {
+// make makes this host's part in moves of the record that it keeps, or kept.
+func (m *moves) make(d *daemon, part *keeping.Part, file *moving.File) {
 	record := part.Register()
-	d.moves.follower = &moving.Follower{
-		File: file, Cluster: d.cfg.ClusterName, Self: d.moves.host, Record: part.Record, Sealed: part.Sealed, Keep: part.Last, Newest: part.Newest,
+	m.follower = &moving.Follower{
+		File: file, Cluster: d.cfg.ClusterName, Self: m.host, Record: part.Record, Sealed: part.Sealed, Keep: part.Last, Newest: part.Newest,
 		Read: record.Document, Decide: record.Decide, Intent: d.keptIntent, Open: openOffered, Log: d.log,
 	}
 	if file.Notes().Place != nil {
-		d.moves.left = part
-		d.moves.follower.There = func(ctx context.Context) (blob.Store, error) {
+		m.left = part
+		m.follower.There = func(ctx context.Context) (blob.Store, error) {
 			return open.Open(ctx, d.cfg.BackupStore, open.Options{Anew: renewals.Add(1)})
 		}
 		return
 	}
-	d.moves.part = part
-	d.moves.mover = &moving.Mover{
+	m.part = part
+	to := offers{d}
+	m.mover = &moving.Mover{
 		Cluster: d.cfg.ClusterName, Record: record, Open: openOffered, Followed: file.Followed,
 		Leads: func() error {
 			if !d.manager.Status().Leading {
@@ -37,27 +38,32 @@ func (d *daemon) makeMoves(part *keeping.Part, file *moving.File) {
 			}
 			return nil
 		},
-		Hosts: func() (out []cluster.HostID) {
-			for _, c := range d.contacts() {
-				out = append(out, c.Host)
-			}
-			return out
-		},
-		Offer: d.offer,
+		Hosts: to.hosts,
+		Offer: to.make,
 	}
 }
 
-// offer makes an offer to a host.
-func (d *daemon) offer(ctx context.Context, h cluster.HostID, o peer.Offer) (peer.OfferReply, error) {
-	if h == d.id {
-		return d.moves.follower.Take(ctx, o), nil
+// offers are how hosts are made an offer of a place.
+type offers struct{ d *daemon }
+
+func (f offers) hosts() (out []cluster.HostID) {
+	for _, c := range f.d.contacts() {
+		out = append(out, c.Host)
 	}
-	contacts := d.contacts()
+	return out
+}
+
+// make makes an offer to a host.
+func (f offers) make(ctx context.Context, h cluster.HostID, o peer.Offer) (peer.OfferReply, error) {
+	if h == f.d.id {
+		return f.d.moves.follower.Take(ctx, o), nil
+	}
+	contacts := f.d.contacts()
 	i := slices.IndexFunc(contacts, func(c cluster.Contact) bool { return c.Host == h })
 	if i < 0 {
 		return peer.OfferReply{}, fmt.Errorf("the address of host %s is not known", h)
 	}
-	client, err := d.pool.To(contacts[i])
+	client, err := f.d.pool.To(contacts[i])
 	if err != nil {
 		return peer.OfferReply{}, err
 	}

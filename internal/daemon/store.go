@@ -53,7 +53,7 @@ func (d *daemon) openStore(ctx context.Context) error {
 		part, err := d.makePart(ctx)
 		switch p := file.Notes().Place; {
 		case err == nil:
-			d.makeMoves(part, file)
+			d.moves.make(d, part, file)
 		case byHosts || !p.InForce:
 			return err
 		default: // the record is elsewhere: what is left of the one before keeps no member down

@@ -121,7 +121,7 @@ func answers(s cluster.Seat) bool { return s.Host != nil && s.Host.Status != nil
 
 // quorumWithout: those that are up are a quorum, of which this one is not.
 func quorumWithout(v *step.View, s cluster.Seat) string {
-	if h := v.PausedBeside(s); h != nil && !s.Learner {
+	if h := sight.PausedBeside(&v.Roster, s); h != nil && !s.Learner {
 		return h.Why.String()
 	}
 	if v.Seen && v.Roster.Linearizable && v.Roster.HasQuorum() {

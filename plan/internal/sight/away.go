@@ -37,7 +37,7 @@ func (v *Sight) MayBeAway(s cluster.Seat) *Hindrance {
 			return &Hindrance{Why: words.F("every other voter has to be up ({member}: {why})", words.SeatName(o), o.Why), Again: decision.Later, Blocks: true}
 		}
 	}
-	if h := v.PausedBeside(s); h != nil {
+	if h := PausedBeside(&v.Roster, s); h != nil {
 		return h
 	}
 	top := v.Furthest()
@@ -58,8 +58,8 @@ func (v *Sight) MayBeAway(s cluster.Seat) *Hindrance {
 // PausedBeside is the hindrance that another voter's host says that it may go at any moment;
 // nil: none does. It is asked also for what does not count as up and may still run: raft's
 // quorum may hang on it by then.
-func (v *Sight) PausedBeside(s cluster.Seat) *Hindrance {
-	for _, o := range v.Roster.Voters() {
+func PausedBeside(r *cluster.Roster, s cluster.Seat) *Hindrance {
+	for _, o := range r.Voters() {
 		if o.ID != s.ID && o.Host != nil && len(o.Host.Paused) > 0 {
 			p := o.Host.Paused[0]
 			return &Hindrance{Why: words.F("host {host} is paused and may go at any moment ({reason}; {command} ends that)", p.Host, p.Reason, "etcdadm host resume "+cluster.ShellWord(string(p.Host))), Again: decision.Later, Paused: true}

@@ -45,7 +45,7 @@ func TakeOut(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 // quorum of the remaining.
 func RemoveDead(v *View, s cluster.Seat, reason words.Text) *decision.Decision {
 	p := v.Projection(-1, 0)
-	if h := v.PausedBeside(s); h != nil && s.Host != nil && s.Host.Process.Runs() { // raft may count on it
+	if h := sight.PausedBeside(&v.Roster, s); h != nil && s.Host != nil && s.Host.Process.Runs() { // raft may count on it
 		return &decision.Decision{Reason: words.F("{what}; {why}", reason, h.Why), Again: h.Again, Passes: true}
 	}
 	serves := s.Condition == cluster.ConditionVanished || s.Condition == cluster.ConditionDiffering && s.Host != nil && s.Host.Status != nil && s.Host.Status.Healthy
