@@ -102,6 +102,8 @@ func (s *storeSet) mistake() error {
 		return &Failure{Code: ExitUnsafe, Err: errors.New("this release moves the record from the hosts to a store, and not back"), Advice: "begin a cluster without a store from a backup: etcdadm init --from-backup"}
 	case s.url == "":
 		return usage("such as etcdadm store set s3://BUCKET/FOLDER", "say where the record is to go")
+	case open.InKubernetes(s.url):
+		return usage("give a folder of an object store, or a directory that all hosts share", "ConfigMaps hold a record and no backups, and this release keeps both in the place that a move goes to")
 	case daemon.SecretIn(s.url):
 		return usage("set the variables of the store instead, such as S3_SECRET_ACCESS_KEY", "the URL seems to have a credential in it")
 	}

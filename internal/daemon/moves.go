@@ -128,6 +128,10 @@ func (m *moves) move(ctx context.Context, r peer.MoveRequest) peer.MoveReply {
 	switch {
 	case m.mover == nil:
 		return peer.MoveReply{Refused: "the record is in the shared store " + m.store + ", and this release moves it from the hosts to a store only"}
+	case open.InKubernetes(r.URL):
+		return peer.MoveReply{Refused: "ConfigMaps hold a record and no backups, and a move takes both to one place: give another store"}
+	case SecretIn(r.URL):
+		return peer.MoveReply{Refused: "the URL seems to have a credential in it: set the variables of the store instead"}
 	case m.insecure && len(r.Variables) > 0:
 		return peer.MoveReply{Refused: "the daemons talk without TLS, so that no credentials are given to them: unset the variables of the store here, and see that each host reaches it by itself"}
 	}

@@ -29,6 +29,7 @@ import (
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/runtime"
 	"etcdadm.io/internal/sources"
+	"etcdadm.io/internal/wake"
 )
 
 // ErrLeaveEtcd is the cause of a context whose end shall leave etcd running,
@@ -315,6 +316,21 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Admitter: admitter{d}, Signer: &signer{d: d}, Live: d.certs.daemons, Record: record, Log: d.log})
 }
 
+// askedEvery is how often a part looks whether its host has asked the others about its disk.
+const askedEvery = 100 * time.Millisecond
+
+// onceAsked runs what writes on the disk once the host has asked the others about it: until then it may be another daemon's.
+func onceAsked(h *host.Host, run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for !h.Asked() {
+			if !wake.After(ctx, askedEvery) {
+				return ctx.Err()
+			}
+		}
+		return run(ctx)
+	}
+}
+
 // serve runs the parts, and takes them down in the reverse order: first
 // nothing new is decided, then nothing is answered, then etcd is stopped.
 func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener) error {
@@ -325,8 +341,8 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	g.start(ctx, "host", d.host.Run)
 	g.start(ctx, "hosts file", d.keepHostsFile)
 	g.start(ctx, "announcement", d.announce)
-	g.start(ctx, "record", d.keeping.Run)
-	g.start(ctx, partMoves, d.moves.follower.Run)
+	g.start(ctx, "record", onceAsked(d.host, d.keeping.Run))
+	g.start(ctx, partMoves, onceAsked(d.host, d.moves.follower.Run))
 	g.start(ctx, "manager", d.manager.Run)
 	g.start(ctx, "state", d.watchState)
 	g.start(ctx, "etcd's log", d.followLog)

@@ -47,7 +47,7 @@ func (d *daemon) openStore(ctx context.Context) error {
 			d.env.renew = nil // the place has variables of its own
 		}
 	}
-	d.moves.host, d.moves.insecure, d.moves.store = func() cluster.HostID { return d.id }, d.cfg.Insecure, ShownURL(d.cfg.BackupStore)
+	d.moves.host, d.moves.insecure, d.moves.store = func() cluster.HostID { return d.id }, d.cfg.Insecure, ShownURL(d.cfg.RecordStore())
 	_, byHosts := kept.DataDir(d.cfg.BackupStore)
 	if byHosts || file.Notes().Place != nil {
 		part, err := d.makePart(ctx)

@@ -68,6 +68,8 @@ func (h *Host) admit(ctx context.Context, req cluster.ApplyRequest) (*work.Task,
 		return nil, answer.Refused("host %s is shutting down", h.o.ID)
 	case broken != nil:
 		return nil, answer.RefusedWithHint(broken.Hint, "%s", broken.Sentence)
+	case inUse(h).why != "":
+		return nil, answer.RefusedWithHint(inUse(h).hint, "%s", inUse(h).why)
 	case req.Fence.IsZero():
 		return nil, answer.Refused("an op without a fence")
 	case req.Fence.Less(s.Promised):

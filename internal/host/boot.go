@@ -50,6 +50,7 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 		}
 		h.notes.Clear("disk-in-use")
 	}
+	h.pauses.Began()
 	h.inventory.FinishRemovals()
 	if s.Journal != nil {
 		h.work.Awaits("the data of a former member to be moved aside")
@@ -144,13 +145,13 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 // adopt takes over a process that an earlier daemon left. It returns ok ==
 // false when something is there that is not ours: then nothing is started.
 func (h *Host) adopt(ctx context.Context, s record.State) (found, ok bool) {
+	h.block(obstacle{})
 	if s.Launch == nil {
 		return false, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()
 	found, err := h.o.Process.Adopt(ctx, *s.Launch)
-	h.block(obstacle{})
 	if err != nil {
 		h.block(obstacle{"an unknown process is in the way: " + err.Error(), "stop that process"})
 		h.notes.Note(cluster.Problem{
@@ -213,6 +214,16 @@ func blockInUse(h *Host, by *cluster.Elsewhere) {
 	}
 	h.block(o)
 	h.notes.Note(cluster.Problem{Code: "disk-in-use", Sentence: fmt.Sprintf("host %s starts nothing and writes nothing: %s", h.o.ID, o.why), Hint: o.hint, Unfit: true})
+}
+
+// inUse is what is in the way of a host that has not heard yet whether its disk is another daemon's; without words: nothing is.
+func inUse(h *Host) obstacle {
+	if h.Asked() {
+		return obstacle{}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.blocked
 }
 
 // wentBack says whether one of the peers remembers a later epoch of this

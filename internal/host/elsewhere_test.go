@@ -63,6 +63,10 @@ func TestADiskThatIsUsedElsewhere(t *testing.T) {
 		if r := d.Observe(t.Context(), cluster.ObserveRequest{}); r.State == nil || !slices.ContainsFunc(r.State.Problems, func(p cluster.Problem) bool { return p.Code == "disk-in-use" && p.Hint != "" && p.Unfit }) {
 			t.Errorf("nobody is told: %+v", r)
 		}
+		r := d.Observe(t.Context(), cluster.ObserveRequest{Fence: fence(9), Ended: []string{"p"}})
+		if r.Stamp != "" || m.saves != saves {
+			t.Errorf("it promises: %+v", r)
+		}
 		o.falls(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -108,5 +112,21 @@ func TestAnAdoptedMemberIsNotElsewhere(t *testing.T) {
 		if d.look(1); time.Since(began) > time.Second || m.running == nil {
 			t.Errorf("it waited for %s", time.Since(began))
 		}
+	})
+}
+
+// A host without a member goes on like any other once its disk is its own again.
+func TestADiskWithoutAMemberIsUsedElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		m.boot().end()
+		o := &other{there: true, speaks: true}
+		d := m.boot(func(_ *session, opts *host.Options) { opts.Elsewhere = o.elsewhere })
+		defer d.end()
+		time.Sleep(time.Minute)
+		o.falls(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		d.must(1, prepareOp)
 	})
 }

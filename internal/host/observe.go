@@ -60,9 +60,12 @@ func (h *Host) observe(ctx context.Context, req cluster.ObserveRequest) cluster.
 	if !req.Fence.IsZero() {
 		h.RememberStanding(req.Standing)
 	}
-	h.pauses.End(req.Ended)
 	var st stamp
-	if h.keeper.Broken() == nil {
+	waits := inUse(h).why != "" // the facts are given, and nothing is written
+	if !waits {
+		h.pauses.End(req.Ended)
+	}
+	if h.keeper.Broken() == nil && !waits {
 		promised, reply := h.promise(ctx, req)
 		if reply != nil {
 			return *reply

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -111,12 +110,21 @@ func (k *Part) Remembered(ctx context.Context) (out []cluster.Ping) {
 	return out
 }
 
-// askUntil asks all others, and those that are silent again until the time is up.
-func (k *Part) askUntil(ctx context.Context, bound time.Duration) []told {
+// askUntil asks all others, and those that are silent again until the time is up. The seeds are asked beside them: a silent one, or a
+// source of seeds that is, keeps nobody's answer back. They are waited for where a host is silent, or none is known.
+func (k *Part) askUntil(ctx context.Context, bound time.Duration) (answers []told) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	answers := k.askSeeds(ctx)
-	for of := k.others(); ; {
+	fromSeeds := make(chan []told, 1)
+	go func() {
+		var out []told
+		for t := range k.askSeeds(ctx) { // which ends with the context
+			out = append(out, t)
+		}
+		fromSeeds <- out
+	}()
+	all := k.others()
+	for of := all; len(of) > 0 && ctx.Err() == nil; {
 		var silent []cluster.HostID
 		for _, t := range k.askWhere(ctx, of) {
 			if t.err != nil {
@@ -126,39 +134,71 @@ func (k *Part) askUntil(ctx context.Context, bound time.Duration) []told {
 			}
 		}
 		if of = silent; len(of) == 0 {
-			return answers
+			break
 		}
 		select {
 		case <-ctx.Done():
-			return answers
 		case <-time.After(bootAsksAgain):
 		}
 	}
+	if len(all) > 0 && len(answers) >= len(all) {
+		cancel()
+	}
+	return append(answers, <-fromSeeds...)
 }
 
 // askSeeds asks the endpoints of hosts whose names this one does not know yet: those at another place of the record refuse the pings by
-// which it would learn them.
-func (k *Part) askSeeds(ctx context.Context) []told {
-	if k.opt.Seeds == nil {
-		return nil
-	}
-	known := k.opt.Contacts()
-	seeds := slices.DeleteFunc(k.opt.Seeds(ctx), func(at string) bool {
-		return slices.ContainsFunc(known, func(c cluster.Contact) bool { return c.Endpoint == at })
-	})
-	out := make([]told, len(seeds))
-	var all sync.WaitGroup
-	for i, at := range seeds {
-		all.Go(func() {
-			c, err := k.opt.To(cluster.Contact{Endpoint: at})
-			if err == nil {
-				out[i].KeepReply, err = c.Keep(ctx, peer.KeepRequest{Where: true})
-			}
-			out[i].err = err
+// which it would learn them. The channel is closed when all have answered, or the context ends.
+func (k *Part) askSeeds(ctx context.Context) <-chan told {
+	out := make(chan told)
+	go func() {
+		defer close(out)
+		if k.opt.Seeds == nil {
+			return
+		}
+		found := make(chan []string, 1)
+		go func() { found <- k.opt.Seeds(ctx) }()
+		var seeds []string
+		select {
+		case seeds = <-found:
+		case <-ctx.Done():
+			return
+		}
+		known := k.opt.Contacts()
+		seeds = slices.DeleteFunc(seeds, func(at string) bool {
+			return slices.ContainsFunc(known, func(c cluster.Contact) bool { return c.Endpoint == at })
 		})
-	}
-	all.Wait()
+		answers := make(chan told, len(seeds))
+		for _, at := range seeds {
+			go func() { answers <- k.askSeed(ctx, at) }()
+		}
+		for range seeds {
+			select {
+			case t := <-answers:
+				select {
+				case out <- t:
+				case <-ctx.Done():
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	return out
+}
+
+// askSeed asks the host at an endpoint, which names itself where it keeps the record.
+func (k *Part) askSeed(ctx context.Context, at string) (t told) {
+	t.host = cluster.HostID("at " + at)
+	c, err := k.opt.To(cluster.Contact{Endpoint: at})
+	if err == nil {
+		t.KeepReply, err = c.Keep(ctx, peer.KeepRequest{Where: true})
+	}
+	if t.err = err; t.Seat != nil {
+		t.host = t.Seat.Host
+	}
+	return t
 }
 
 // intent is what the newest document says that this host knows to be chosen, nil where it knows none.

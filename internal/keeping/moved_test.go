@@ -2,9 +2,11 @@ package keeping
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/kept"
@@ -122,5 +124,34 @@ func TestRememberedBySeeds(t *testing.T) {
 	b.opt.To = func(to cluster.Contact) (kept.Client, error) { return caller{s, "b", cluster.HostID(to.Endpoint)}, nil }
 	if told := b.Remembered(t.Context()); len(told) != 1 || told[0].Remembered != 7 {
 		t.Errorf("%+v", told)
+	}
+}
+
+// A source of seeds that stands still keeps nobody's answer back.
+func TestASilentSeedKeepsNoAnswerBack(t *testing.T) {
+	s := threeKeepers(t)
+	s.at("c").opt.Remembers = func(cluster.HostID) (cluster.DiskID, uint64) { return "d", 7 }
+	for name, seeds := range map[string]func(context.Context) []string{
+		"the source":  func(ctx context.Context) []string { time.Sleep(10 * time.Second); return nil },
+		"one of them": func(context.Context) []string { return []string{"dead"} },
+	} {
+		b := s.at("b")
+		b.opt.Seeds = seeds
+		to := b.opt.To
+		b.opt.To = func(c cluster.Contact) (kept.Client, error) {
+			if c.Endpoint == "dead" {
+				time.Sleep(10 * time.Second)
+				return nil, errors.New("it is silent")
+			}
+			return to(c)
+		}
+		began := time.Now()
+		told := b.Remembered(t.Context())
+		if took := time.Since(began); took > bootAsks+time.Second {
+			t.Errorf("%s: %s", name, took)
+		}
+		if !slices.ContainsFunc(told, func(p cluster.Ping) bool { return p.Remembered == 7 }) {
+			t.Errorf("%s: %+v", name, told)
+		}
 	}
 }

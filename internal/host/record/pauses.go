@@ -31,6 +31,7 @@ type Pauses struct {
 
 	mu      sync.Mutex
 	held    []held
+	counts  bool // the start of the daemon is not written down yet
 	refused *cluster.PauseRefused
 	at      time.Time // of the refusal
 }
@@ -56,8 +57,8 @@ const (
 	renewals = 3
 	// refusalTold is how long a pause that could not be taken is told of; then it is tried again.
 	refusalTold = 30 * time.Second
-	// unreadID is the pause of a host that cannot read which it has.
-	unreadID = "unreadable"
+	// unreadID, and the host, is the pause of a host that cannot read which it has.
+	unreadID = "unreadable-on-"
 )
 
 // NewPauses has none. Files are nil where the host takes no pauses.
@@ -81,7 +82,7 @@ func (p *Pauses) Load() {
 	now := time.Now()
 	if err != nil {
 		p.log.Error("cannot read which pauses this host was granted: it counts as paused", "err", err, "hint", "etcdadm host resume "+string(p.host))
-		f.Pauses = []held{{Pause: cluster.Pause{ID: unreadID, Host: p.host, For: cluster.MaxPause, Reason: PauseFile + " cannot be read"}, Generation: 1 << 62, Starts: renewals, At: now}}
+		f.Pauses = []held{{Pause: cluster.Pause{ID: unreadID + string(p.host), Host: p.host, For: cluster.MaxPause, Reason: PauseFile + " cannot be read"}, Generation: 1 << 62, Starts: renewals, At: now}}
 	}
 	for i := range f.Pauses {
 		h := &f.Pauses[i]
@@ -92,11 +93,19 @@ func (p *Pauses) Load() {
 			h.since = now.Add(-passed)
 		}
 	}
-	p.held = f.Pauses
-	if len(p.held) > 0 && err == nil {
-		if err := p.write(p.held); err != nil {
-			p.log.Warn("cannot write down that the daemon started within a pause", "err", err)
-		}
+	p.held, p.counts = f.Pauses, len(f.Pauses) > 0 && err == nil
+}
+
+// Began writes down that the daemon started within a pause, once it is known that the disk is this daemon's.
+func (p *Pauses) Began() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.counts {
+		return
+	}
+	p.counts = false
+	if err := p.write(p.held); err != nil {
+		p.log.Warn("cannot write down that the daemon started within a pause", "err", err)
 	}
 }
 

@@ -34,6 +34,7 @@ func TestPausesOfAHost(t *testing.T) {
 		boot := func() *Pauses {
 			p := NewPauses("b", disk, slog.New(slog.DiscardHandler))
 			p.Load()
+			p.Began()
 			return p
 		}
 		op := func(id string) cluster.Op {
@@ -97,8 +98,8 @@ func TestPausesOfAHost(t *testing.T) {
 		}
 		disk.data = []byte("{")
 		p = boot()
-		has("unreadable", 99, unreadID)
-		p.End([]string{unreadID})
+		has("unreadable", 99, unreadID+"b")
+		p.End([]string{unreadID + "b"})
 		has("resumed", 1)
 		if p = boot(); len(p.Now(1)) != 0 {
 			t.Error("it comes back")

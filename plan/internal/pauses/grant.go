@@ -191,6 +191,9 @@ func heldBy(v *step.View, id cluster.HostID) (out []cluster.Pause) {
 	}
 	for _, p := range h.Paused {
 		if !slices.ContainsFunc(v.Obs.Paused, func(o cluster.Pause) bool { return o.ID == p.ID }) {
+			if p.Until.IsZero() { // of a file that cannot be read: what ends it is a written end
+				p.Until = v.Obs.Clock().UTC()
+			}
 			out = append(out, p)
 		}
 	}

@@ -31,7 +31,11 @@ func NoteExcused(v *step.View, s cluster.Seat) bool {
 	if p, paused := v.Obs.PauseOf(s.HostID); paused {
 		then := "it is not replaced, and its silence counts from then on"
 		if n := len(v.Roster.Voters()); n > v.Wanted() {
-			then = fmt.Sprintf("its silence counts from then on. %d voters present, %d wanted: a voter that is down goes first, paused or not", n, v.Wanted())
+			first := "a voter that is down goes first, paused or not"
+			if v.Spec != nil && len(v.Spec.Hosts) > 0 {
+				first = "a voter on a host that the spec does not name goes first, then one that is down, paused or not"
+			}
+			then = fmt.Sprintf("its silence counts from then on. %d voters present, %d wanted: %s", n, v.Wanted(), first)
 		}
 		v.Advise("host-paused", "nothing while the host is off on purpose; once it is back, etcdadm host resume "+cluster.ShellWord(string(p.Host))+" ends the pause", "", "voter {voter} does not answer ({why}), and host {host} is paused until {until} ({reason}): {then}", words.SeatName(s), s.Why, p.Host, words.ClockWords(p.Until), p.Reason, then)
 		return true
