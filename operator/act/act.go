@@ -121,6 +121,13 @@ func (w *Writer) Delete(ctx context.Context, o client.Object) error {
 	return nil
 }
 
+// Protect puts the finalizer on the very object that was seen.
+func (w *Writer) Protect(ctx context.Context, o client.Object) error {
+	o = o.DeepCopyObject().(client.Object)
+	shape.Protect(o)
+	return w.patch(ctx, o, object{"metadata": object{"finalizers": o.GetFinalizers()}})
+}
+
 // Unprotect takes the finalizer from the very object that was seen.
 func (w *Writer) Unprotect(ctx context.Context, o client.Object) error {
 	var left []string
@@ -147,14 +154,14 @@ func (w *Writer) Mark(ctx context.Context, o client.Object, labels, annotations 
 	return w.patch(ctx, o, object{"metadata": meta})
 }
 
-// Scale has the pod of a host, or not. spent, if it is not empty, is when its daemon said that nothing but a removed
-// member's data lies there.
+// Scale has the pod of a host, or not. spent is when its daemon said that nothing but a removed member's data lies there;
+// empty: it did not, whatever was said before.
 func (w *Writer) Scale(ctx context.Context, set *appsv1.StatefulSet, replicas int32, spent string) error {
-	change := object{"spec": object{"replicas": replicas}}
-	if spent != "" {
-		change["metadata"] = object{"annotations": object{shape.AnnotationSpent: spent}}
+	said := &spent
+	if spent == "" {
+		said = nil
 	}
-	return w.patch(ctx, set, change)
+	return w.patch(ctx, set, object{"spec": object{"replicas": replicas}, "metadata": object{"annotations": object{shape.AnnotationSpent: said}}})
 }
 
 type object = map[string]any

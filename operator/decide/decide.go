@@ -32,6 +32,7 @@ func Next(w World) Decision {
 		w.sleep(&d)
 		return d
 	}
+	w.backupOfHosts(&d)
 	if refused := w.refused(); refused != nil {
 		d.Waits = append(d.Waits, *refused)
 		return d
@@ -73,6 +74,8 @@ func (d *Decision) idle() bool {
 func (w *World) forbidden(d *Decision) bool {
 	deleted := !w.Want.Deleted.IsZero()
 	switch {
+	case deleted && w.NamespaceEnds:
+		return false
 	case deleted && w.KindEnds:
 		d.do(Step{Kind: LetGo, Why: "the kind EtcdCluster is being deleted, which is no word about clusters: all runs on"})
 	case deleted && w.Record.Copied:
@@ -85,10 +88,25 @@ func (w *World) forbidden(d *Decision) bool {
 		d.wait(NameTaken, fmt.Sprintf("%s: somebody else's object has this name. Delete it, or choose another name for the EtcdCluster", strings.Join(w.Taken, ", ")))
 	case w.StoreOf != "" && !deleted:
 		d.wait(StoreTaken, fmt.Sprintf("EtcdCluster %s has the same backup store: give each cluster one of its own", w.StoreOf))
+		return !w.Record.There // a cluster that runs is looked after nonetheless
 	default:
 		return false
 	}
 	return true
+}
+
+// backupOfHosts tells of hosts whose daemons do not know what spec.backup is by now. Sets are made once.
+func (w *World) backupOfHosts(d *Decision) {
+	var names []string
+	for _, h := range w.Hosts {
+		if h.Running && h.OtherBackup && !h.Replace {
+			names = append(names, h.Name)
+		}
+	}
+	if len(names) > 0 {
+		d.Waits = append(d.Waits, Wait{Code: BackupNotApplied, Sentence: fmt.Sprintf("%s: made when spec.backup was another one, which stays theirs: put another host in the place of each, one after the other", strings.Join(names, ", ")),
+			Command: "kubectl annotate statefulset " + names[0] + " etcdadm.io/replace=backup"})
+	}
 }
 
 // pause has the daemons hold the member count, and does nothing else.
@@ -107,8 +125,10 @@ func (w *World) sleep(d *Decision) {
 	d.wait(Hibernates, "spec.hibernate is true: no pod runs")
 	runs := slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running })
 	if t := w.fresh(); w.Want.Backup && runs && (t == nil || w.Now.Sub(t.Backed) > time.Hour) {
-		d.do(Step{Kind: AskBackup, Why: "the cluster is to hibernate"})
-		d.wait(BackupMissing, "a backup is taken before the hosts stop")
+		if w.able() {
+			d.do(Step{Kind: AskBackup, Why: "the cluster is to hibernate"})
+		}
+		d.wait(BackupMissing, "a backup is taken before the hosts stop, by hosts that have spec.backup.store, while a quorum serves; set spec.deletion.finalBackup to Never to do without")
 		return
 	}
 	for _, h := range w.Hosts {
@@ -119,12 +139,20 @@ func (w *World) sleep(d *Decision) {
 	}
 }
 
+// able says whether a backup can be asked for, and some host can take it.
+func (w *World) able() bool {
+	return w.Record.There && slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running && !h.NoStore })
+}
+
 func (w *World) lastNumber() (n int) {
 	for _, h := range w.Hosts {
 		n = max(n, h.N)
 	}
 	return max(n, w.Record.Next-1)
 }
+
+// NextNumber is that of the next host.
+func (w *World) NextNumber() int { return w.lastNumber() + 1 }
 
 // stays says whether a host is one to keep: nothing of it is lost, and nobody wants another one in its place.
 func (h Host) stays() bool { return h.Set && h.Claim == ClaimThere && !h.Replace }
@@ -136,7 +164,7 @@ func (w *World) lost(h Host) bool {
 
 // hosts makes those that are missing: all at once for a cluster that is new or grows, one at a time in place of others.
 func (w *World) hosts(d *Decision) {
-	var nominal, sound, carrying, running int
+	var nominal, sound, carrying, running, silent int
 	var pending string
 	free := false // one that stays has no voter
 	for _, h := range w.Hosts {
@@ -146,6 +174,9 @@ func (w *World) hosts(d *Decision) {
 		h = w.complete(d, h)
 		if h.Running {
 			running++
+			if w.lost(h) {
+				silent++
+			}
 		}
 		switch _, heard, known := w.Hears(h.Name); {
 		case h.stays() && w.lost(h):
@@ -166,7 +197,7 @@ func (w *World) hosts(d *Decision) {
 	}
 	wanted := w.Want.Spec.MemberCount + w.Want.Spare
 	switch missing := wanted - nominal - carrying; {
-	case w.Record.Remade && w.Intent == nil:
+	case w.gone():
 		d.wait(RecordGone, "the control object was made anew: no host is made before the hosts have written the cluster's record back")
 		return
 	case missing > 0:
@@ -179,8 +210,9 @@ func (w *World) hosts(d *Decision) {
 	}
 	switch {
 	case pending != "":
+	case running >= wanted+most && silent == 0: // those that make way are not stopped yet
 	case running >= wanted+most:
-		d.wait(TooManyHosts, fmt.Sprintf("%d hosts run, %d are wanted: no further one is made in place of those that are silent", running, wanted))
+		d.wait(TooManyHosts, fmt.Sprintf("%d hosts are to run, %d are wanted, %d are silent: no further one is made before one of them has ended", running, wanted, silent))
 	default:
 		d.do(Step{Kind: MakeHost, N: w.lastNumber() + 1, Why: fmt.Sprintf("%d of %d hosts can stay: another one takes a place", sound, wanted)})
 	}
@@ -190,7 +222,7 @@ func (w *World) hosts(d *Decision) {
 // another one under the same name.
 func (w *World) complete(d *Decision, h Host) Host {
 	switch {
-	case h.Claim == ClaimThere && !(h.Set && h.Leaves) || h.Kept:
+	case (h.Claim == ClaimThere || h.Claim == ClaimOther && !w.idles(h.Name)) && !(h.Set && h.Leaves) || h.Kept:
 		d.do(Step{Kind: MakeHost, N: h.N, Host: h.Name, Why: "something of the host is missing"})
 		h.Set, h.Running = true, true
 	case h.Set && !h.Running:
@@ -223,11 +255,15 @@ func (w *World) budget(d *Decision) {
 	}
 }
 
-// largest is the number of voters that are, or are to be by anything that is written or wanted.
+// largest is the number of voters that are, or are to be by anything that is written or wanted, with the one more that there
+// is while one takes the place of another.
 func (w *World) largest() int {
 	n := max(w.voters(), w.Want.Spec.MemberCount)
 	if w.Spec != nil {
 		n = max(n, w.Spec.MemberCount)
+	}
+	if w.moves(w.names()) {
+		n = max(n, len(w.Intent.Voters)+1)
 	}
 	return n
 }
@@ -235,6 +271,9 @@ func (w *World) largest() int {
 // spec writes what the daemons go by, once the hosts that it names are there. Of a spec that is written it amends the
 // operator's own keys.
 func (w *World) spec(d *Decision) {
+	if w.gone() {
+		return // what it was is not known, and the hosts go by what they remember
+	}
 	now := cluster.Spec{}
 	if w.Spec != nil {
 		now = *w.Spec
@@ -242,10 +281,11 @@ func (w *World) spec(d *Decision) {
 	want := w.Want.Spec
 	now.MemberCount, now.EtcdVersion, now.DeadAfter, now.AutoRecoverAfter = want.MemberCount, want.EtcdVersion, want.DeadAfter, want.AutoRecoverAfter
 	now.PauseBeforeLast, now.AcceptLoss, now.Options = want.PauseBeforeLast, want.AcceptLoss, want.Options
-	if v, _, _ := strings.Cut(now.AcceptOutage, " "); v != want.AcceptOutage { // a word that was given is not given again
+	accepts, _ := cluster.ParseVersion(want.AcceptOutage)                     // what is none is no consent
+	if v, _, _ := strings.Cut(now.AcceptOutage, " "); v != accepts.String() { // a word that was given is not given again
 		now.AcceptOutage = ""
-		if v, err := cluster.ParseVersion(want.AcceptOutage); err == nil {
-			now.AcceptOutage = cluster.Consent(v, w.Now)
+		if !accepts.IsZero() {
+			now.AcceptOutage = cluster.Consent(accepts, w.Now)
 		}
 	}
 	if w.Record.Held {
@@ -275,9 +315,9 @@ func (w *World) differs(now cluster.Spec) string {
 	return "other settings are wanted"
 }
 
-// names are the hosts that may carry members: as many of those that stay as are wanted, voters first, beside those that are
-// silent for too long and vote still; and those that have to make way for as long as there are not enough others that the
-// daemons hear.
+// names are the hosts that may carry members: as many of those that stay as are wanted, those with members first, beside
+// those that are silent for too long and vote still; and of those that have to make way as many as there are others too few
+// that the daemons hear. So each host that comes takes one voter over.
 func (w *World) names() []cluster.HostID {
 	var stay, leave []Host
 	heard, sound := 0, 0
@@ -297,10 +337,14 @@ func (w *World) names() []cluster.HostID {
 			leave = append(leave, h)
 		}
 	}
+	carries := func(h Host) bool { // a learner is a voter to be
+		told, _, _ := w.Hears(h.Name)
+		return w.votes(h.Name) || told.Carries
+	}
 	rank := func(h Host) int {
 		_, hears, _ := w.Hears(h.Name)
 		switch {
-		case w.votes(h.Name):
+		case carries(h):
 			return 0
 		case hears:
 			return 1
@@ -317,16 +361,25 @@ func (w *World) names() []cluster.HostID {
 	for ; len(stay) > 0; stay = stay[:len(stay)-1] {
 		last := stay[len(stay)-1]
 		gone := w.lost(last)
-		if w.votes(last.Name) || gone && sound < wanted || !gone && sound <= wanted {
+		if carries(last) || gone && sound < wanted || !gone && sound <= wanted {
 			break
 		}
 		if !gone {
 			sound--
 		}
 	}
-	if heard < w.Want.Spec.MemberCount {
-		stay = append(stay, leave...)
-	}
+	slices.SortStableFunc(leave, func(a, b Host) int { // who is not heard makes way first
+		_, first, _ := w.Hears(a.Name)
+		_, second, _ := w.Hears(b.Name)
+		switch {
+		case first == second:
+			return 0
+		case first:
+			return -1
+		}
+		return 1
+	})
+	stay = append(stay, leave[:min(len(leave), max(0, w.Want.Spec.MemberCount-heard))]...)
 	slices.SortFunc(stay, func(a, b Host) int { return cmp.Compare(a.N, b.N) })
 	var names []cluster.HostID
 	for _, h := range stay {

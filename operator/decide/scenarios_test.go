@@ -17,13 +17,13 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup volumes=Keep unsupported=x
-//	record next=4 copied remade held none          without the line there is one, with the next number above all hosts
+//	want size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x
+//	record next=4 copied remade held kept last=asked|taken|proven|failed none part          without the line there is one, with the next number above all hosts
 //	budget 2
 //	spec count=3 hosts=1,2,3 hold                  without the line none is written
 //	intent voters=1,2,3 next=1,2,3,4 founding      without the line there is none
 //	told ago=1m hears=1,2,3 carries=1,2,3 spent=4 down blockers=no-host backed=1h proven=2h
-//	host 1 claim=none|other|leaving set=no|stopped leaves=no|due pod=no replace kept spent=25h silent=6m
+//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due pod=no replace kept spent=25h silent=6m backup=other|none
 //	also taken=NAME store=NAME unread ns-ends kind-ends shared
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -95,11 +95,14 @@ func read(t *testing.T, d *datadriven.TestData) World {
 		case "want":
 			w.Want = wantOf(t, args)
 		case "record":
-			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held")}
+			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held"), Part: has(args, "part"), Kept: has(args, "kept"), Last: lastOf(args["last"])}
 		case "budget":
 			w.Budget = number(words[1])
 		case "spec":
 			w.Spec = &cluster.Spec{MemberCount: number(args["count"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute, Hold: has(args, "hold")}
+			if has(args, "accepts") {
+				w.Spec.AcceptOutage = args["accepts"] + " 2026-11-20T11:00:00Z"
+			}
 			for _, h := range names(args["hosts"]) {
 				w.Spec.Hosts = append(w.Spec.Hosts, cluster.HostID(h))
 			}
@@ -127,14 +130,26 @@ func read(t *testing.T, d *datadriven.TestData) World {
 	return w
 }
 
+// lastOf is a last backup that is so far; one that failed did so half a minute ago.
+func lastOf(word string) LastBackup {
+	b := LastBackup{Asked: word != "", Taken: word == "taken" || word == "proven", Proven: word == "proven"}
+	if word == "failed" {
+		b.Failed, b.At = "no quorum", ago("30s")
+	}
+	return b
+}
+
 func wantOf(t *testing.T, args map[string]string) Want {
 	w := Want{
 		Spec:  cluster.Spec{MemberCount: number(args["size"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute},
 		Spare: number(args["spare"]), ReplaceAfter: 5 * time.Minute, Paused: has(args, "paused"), Hibernate: has(args, "hibernate"),
-		Backup: has(args, "backup"), Volumes: KeepUnproven,
+		Backup: has(args, "backup"), Drills: has(args, "drills"), Volumes: KeepUnproven,
 	}
 	if has(args, "volumes") {
 		w.Volumes = Volumes(args["volumes"])
+	}
+	if has(args, "accepts") {
+		w.Spec.AcceptOutage = args["accepts"]
 	}
 	if has(args, "deleted") {
 		w.Deleted = ago(args["deleted"])
@@ -184,7 +199,8 @@ func toldOf(args map[string]string) *Told {
 }
 
 func hostOf(n int, args map[string]string) Host {
-	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept")}
+	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"),
+		OtherBackup: has(args, "backup"), NoStore: args["backup"] == "none"}
 	if has(args, "claim") {
 		h.Claim = Claim(args["claim"])
 	}

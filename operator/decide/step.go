@@ -15,9 +15,6 @@ const (
 	WriteSpec   Kind = "write-spec"
 	StartHost   Kind = "start-host"
 	AskBackup   Kind = "ask-backup"
-	ClearHost   Kind = "clear-host" // what is left of one whose claim is gone
-	KeepData    Kind = "keep-data"  // a label on volumes, record and authorities of a deleted cluster; the finalizer goes
-	LetGo       Kind = "let-go"     // the finalizer of the EtcdCluster
 )
 
 // Steps that take something away. A decision has one of them at most, and then nothing else.
@@ -28,12 +25,15 @@ const (
 	EndShared   Kind = "end-shared" // Services, budget, account, NetworkPolicy
 	EndRecord   Kind = "end-record" // control objects and authorities
 	LowerBudget Kind = "lower-budget"
+	ClearHost   Kind = "clear-host" // what is left of one whose claim is gone
+	KeepData    Kind = "keep-data"  // a label on volumes, record and authorities of a deleted cluster; the finalizer goes
+	LetGo       Kind = "let-go"     // the finalizer of the EtcdCluster
 )
 
 // Takes says whether a step takes something away.
 func (k Kind) Takes() bool {
 	switch k {
-	case StopHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget:
+	case StopHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, KeepData, LetGo:
 		return true
 	}
 	return false
@@ -74,6 +74,9 @@ const (
 	TooManyHosts  Code = "TooManyHosts"
 	BackupMissing Code = "BackupMissing"
 	AuthorityGone Code = "AuthorityGone"
+	StepFailed    Code = "StepFailed"
+
+	BackupNotApplied Code = "BackupNotApplied"
 )
 
 // Wait is what keeps the operator from a step, and the way out.

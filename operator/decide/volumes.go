@@ -11,10 +11,9 @@ const day = 24 * time.Hour
 
 // leftovers ends what carries nothing any more. It is asked when nothing else is to be done.
 func (w *World) leftovers(d *Decision) []Step {
-	steps := d.Steps
 	for _, h := range w.Hosts {
-		if h.Claim == ClaimNone && !w.votes(h.Name) && !w.named(h.Name) && (h.Set || h.Leaves) {
-			return append(steps, Step{Kind: ClearHost, N: h.N, Host: h.Name, Why: "its volume is gone, and it carries no member"})
+		if h.Claim == ClaimNone && w.idles(h.Name) && (h.Set || h.Leaves) {
+			return []Step{{Kind: ClearHost, N: h.N, Host: h.Name, Why: "its volume is gone, and it carries no member"}}
 		}
 	}
 	for _, h := range w.Hosts {
@@ -28,10 +27,10 @@ func (w *World) leftovers(d *Decision) []Step {
 			return []Step{{Kind: DropVolume, N: h.N, Host: h.Name, Why: w.drops(h)}}
 		}
 	}
-	if least := quorumOf(w.largest()); w.Budget > least {
+	if least := quorumOf(w.largest()); w.Budget > least && !w.gone() {
 		return []Step{{Kind: LowerBudget, AtLeast: least, Why: fmt.Sprintf("%d members vote", w.largest())}}
 	}
-	return steps
+	return d.Steps
 }
 
 // Stays says why a host is not stopped; empty: it may be.
@@ -93,16 +92,8 @@ func (w *World) drops(h Host) string {
 // end is the way of a cluster whose EtcdCluster was deleted: last backup, hosts, what they shared, and then the data, or a
 // label that says that it was kept.
 func (w *World) end(d *Decision) {
-	t := w.fresh()
-	backed := t != nil && t.Backed.After(w.Want.Deleted)
-	proven := t != nil && t.Proven.After(w.Want.Deleted)
-	drop := w.Want.Volumes == DeleteVolumes || w.Want.Volumes == KeepUnproven && proven || w.NamespaceEnds
-	runs := slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Set })
-	if w.Want.Backup && runs && !w.NamespaceEnds && !(backed && (proven || w.Want.Volumes != KeepUnproven)) {
-		if !backed {
-			d.do(Step{Kind: AskBackup, Why: "the cluster is deleted"})
-		}
-		d.wait(BackupMissing, "a last backup is taken and proven before the hosts end; set spec.deletion.finalBackup to Never to do without")
+	drop := w.Want.Volumes == DeleteVolumes || w.Want.Volumes == KeepUnproven && w.Record.Last.Taken && w.Record.Last.Proven || w.NamespaceEnds
+	if w.Want.Backup && !w.NamespaceEnds && w.backupFirst(d) {
 		return
 	}
 	for _, h := range w.Hosts {
@@ -125,13 +116,43 @@ func (w *World) end(d *Decision) {
 	switch {
 	case w.Shared:
 		d.do(Step{Kind: EndShared, Why: "the cluster is deleted"})
-	case drop && w.Record.There:
+	case drop && (w.Record.There || w.Record.Part):
 		d.do(Step{Kind: EndRecord, Why: w.dropsLast()})
-	case !drop && !all(w.Hosts, kept):
+	case !drop && (!all(w.Hosts, kept) || w.Record.There && !w.Record.Kept):
 		d.do(Step{Kind: KeepData, Why: "no last backup is proven, or spec.deletion.volumes keeps them"})
 	default:
 		d.do(Step{Kind: LetGo, Why: "nothing of the cluster runs any more"})
 	}
+}
+
+// tryAgain is how long after a backup that failed another one is asked for.
+const tryAgain = time.Minute
+
+// backupFirst says whether the end waits for a last backup: until it is taken, and until it is proven where that comes by
+// itself and the volumes hang on it. Where no host runs any more, and the data is kept, nothing is lost without one.
+func (w *World) backupFirst(d *Decision) bool {
+	const without = "; set spec.deletion.finalBackup to Never to do without"
+	last := w.Record.Last
+	runs := slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running })
+	dropped := w.Want.Volumes == DeleteVolumes && slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Claim != ClaimNone })
+	switch {
+	case last.Taken && (!runs || last.Proven || !w.Want.Drills || w.Want.Volumes != KeepUnproven):
+		return false
+	case last.Taken:
+		d.wait(BackupMissing, "the last backup is taken, and a drill is to prove it before the volumes go; set spec.deletion.volumes to Keep or Delete to go on at once")
+	case !runs && !dropped:
+		return false
+	case !w.able():
+		d.wait(BackupMissing, "no host can take a last backup: none runs that has spec.backup.store, or the control objects are gone"+without)
+	case last.Failed != "" && w.Now.Sub(last.At) < tryAgain:
+		d.wait(BackupMissing, "the last backup was not taken, and is asked for again: "+last.Failed+without)
+	default:
+		if !last.Asked || last.Failed != "" {
+			d.do(Step{Kind: AskBackup, Why: "the cluster is deleted"})
+		}
+		d.wait(BackupMissing, "a last backup is taken before the hosts end"+without)
+	}
+	return true
 }
 
 func all(hosts []Host, are func(Host) bool) bool {

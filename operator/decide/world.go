@@ -66,6 +66,8 @@ type Want struct {
 	Deleted time.Time
 	// Backup: a last backup is to be taken before the cluster is deleted or sleeps.
 	Backup bool
+	// Drills: backups are proven by themselves, in time.
+	Drills bool
 	// Volumes says what becomes of the volumes then.
 	Volumes Volumes
 	// Refused says what is wrong with the EtcdCluster that the API server cannot tell.
@@ -87,6 +89,8 @@ const (
 // Record is the control object.
 type Record struct {
 	There bool
+	// Part: some of it is there, and not all.
+	Part bool
 	// Next is the number of the next host.
 	Next int
 	// Copied: the UID that is written inside is another object's.
@@ -95,6 +99,21 @@ type Record struct {
 	Remade bool
 	// Held: the hold of the spec is that of the pause, and no person's.
 	Held bool
+	// Kept: the label says that a deleted cluster left it behind on purpose.
+	Kept bool
+	// Last is the last backup, which the operator asked for as this EtcdCluster was deleted.
+	Last LastBackup
+}
+
+// LastBackup is the operator's own wish for a backup, and what became of it.
+type LastBackup struct {
+	// Asked: there is such a wish. Taken: it ended, and the backup is there.
+	Asked, Taken bool
+	// Failed says why it ended without one, and At when; empty: it did not.
+	Failed string
+	At     time.Time
+	// Proven: a backup that was not there before the wish is found good.
+	Proven bool
 }
 
 // Host is a place for a member: a StatefulSet of one pod, with a volume and certificates.
@@ -111,6 +130,8 @@ type Host struct {
 	Leaves, LeavesDue bool
 	// Pod: there is one, whatever its state.
 	Pod bool
+	// OtherBackup: its set was made when spec.backup was another one. NoStore: it has not the store that is wanted now.
+	OtherBackup, NoStore bool
 	// Replace: a person wants another host in its place.
 	Replace bool
 	// SpentSince is since when its daemon has said that nothing but a removed member's data lies there; zero: it did not.
@@ -127,6 +148,7 @@ const (
 	ClaimThere   Claim = "there"
 	ClaimNone    Claim = "none"
 	ClaimOther   Claim = "other"   // of another class or size than is wanted now
+	ClaimLost    Claim = "lost"    // what it was bound to is gone
 	ClaimLeaving Claim = "leaving" // a person deleted it, and the finalizer keeps it
 )
 
@@ -137,6 +159,8 @@ type Told struct {
 	Hosts []ToldHost
 	// AllUp: each voter is up.
 	AllUp bool
+	// Paused are hosts that a person has excused for a while.
+	Paused []string
 	// Blockers are codes.
 	Blockers []string
 	// Backed and Proven are when the newest backup was taken, and the newest proven one; zero: none.
@@ -152,12 +176,16 @@ type ToldHost struct {
 	Spent bool
 }
 
-// Fresh is how old words of the daemons may be. They tell of themselves every five minutes.
-const Fresh = 12 * time.Minute
+// Fresh is how old words of the daemons may be. They tell of themselves every five minutes. Ahead is how far their clocks may
+// be before the operator's: words from later would stay fresh after the daemons have ended.
+const (
+	Fresh = 12 * time.Minute
+	Ahead = time.Minute
+)
 
 // fresh are the daemons' words if they count; nil: they do not.
 func (w *World) fresh() *Told {
-	if w.Told == nil || w.Now.Sub(w.Told.At) > Fresh || w.Told.At.Before(w.Since) {
+	if w.Told == nil || w.Now.Sub(w.Told.At) > Fresh || w.Told.At.Sub(w.Now) > Ahead || w.Told.At.Before(w.Since) {
 		return nil
 	}
 	return w.Told
@@ -177,6 +205,21 @@ func (w *World) Hears(name string) (h ToldHost, heard, known bool) {
 		return ToldHost{}, false, true
 	}
 	return t.Hosts[i], true, true
+}
+
+// SilentSince is since when a host is silent, now that it was shown to be since shown; zero: it is not, or nobody knows.
+func (w *World) SilentSince(h Host, shown time.Time) time.Time {
+	t := w.fresh()
+	_, heard, known := w.Hears(h.Name)
+	switch {
+	case t == nil || !h.Running || heard || slices.Contains(t.Paused, h.Name):
+		return time.Time{}
+	case !shown.IsZero():
+		return shown
+	case known:
+		return w.Now
+	}
+	return time.Time{}
 }
 
 // votes says whether anything that is written has the host for a voter: now, after a change that may be under way, or in a
@@ -200,9 +243,34 @@ func (w *World) votes(name string) bool {
 	return w.Intent.State == cluster.IntentFounding && slices.ContainsFunc(w.Intent.Founders, founds)
 }
 
+// idles says that a host neither carries a member nor may, by all that is written. It is false where too little is written
+// to tell.
+func (w *World) idles(name string) bool {
+	return w.Spec != nil && w.Intent != nil && !w.named(name) && !w.votes(name)
+}
+
 // retired says whether a host was stopped for good, now or before its cluster was deleted: it is not to come back.
 func (w *World) retired(h Host) bool {
-	return (h.Set && !h.Running || h.Kept) && !w.named(h.Name) && !w.votes(h.Name)
+	return (h.Set && !h.Running || h.Kept) && w.idles(h.Name)
+}
+
+// gone says that the record was lost, and that the hosts have not written theirs back.
+func (w *World) gone() bool { return w.Record.Remade && w.Intent == nil }
+
+// moves says whether the daemons may take one more voter for a while, in place of one: of a voter whose host is not to carry
+// one, or is lost, or that they want another host for; and of a learner.
+func (w *World) moves(names []cluster.HostID) bool {
+	if w.Intent == nil {
+		return false
+	}
+	away := func(v cluster.Voter) bool {
+		i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Name == string(v.Host) })
+		return !slices.Contains(names, v.Host) || !w.named(string(v.Host)) || i >= 0 && w.lost(w.Hosts[i])
+	}
+	if t := w.fresh(); t != nil && slices.ContainsFunc(t.Hosts, func(h ToldHost) bool { return h.Carries && !w.votes(h.Name) }) {
+		return true
+	}
+	return w.noHost() || w.Spec != nil && slices.ContainsFunc(w.Intent.Voters, away)
 }
 
 // voters is how many there are by the largest set that is written.

@@ -41,6 +41,7 @@ type hand struct {
 	silent map[string]bool // hosts that the leading daemon does not hear
 	proven bool            // the last backup was found good
 	worn   string          // the host that a person wants exchanged
+	kept   *cluster.Intent // what the hosts remember
 }
 
 func (h *hand) key(name string) types.NamespacedName {
@@ -103,18 +104,25 @@ func (h *hand) lead(ctx context.Context, was, status *corev1.ConfigMap, running 
 	view := record.Of(was, status)
 	folder := view.Folder(clusterName(was, h))
 	spec, err := folder.ReadSpec(ctx)
-	if err != nil || spec.Spec == nil {
+	if err != nil {
 		return err
 	}
 	in, _, tag, err := folder.ReadIntent(ctx)
-	if err != nil {
+	if err != nil || spec.Spec == nil && (in != nil || h.kept == nil) {
 		return err
+	}
+	if in == nil && h.kept != nil { // the record was lost, and is written back
+		if _, err := folder.CreateIntent(ctx, h.kept); err != nil {
+			return err
+		}
+		return h.c.Update(ctx, view.Control)
 	}
 	next := in.Clone()
 	if next == nil {
 		next = &cluster.Intent{Timestamp: 1, Name: clusterName(was, h), Generation: 1, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 0xabc}
 	}
 	h.vote(next, spec.Spec, running)
+	h.kept = next
 	if in == nil {
 		_, err = folder.CreateIntent(ctx, next)
 	} else if fmt.Sprint(in.Voters) != fmt.Sprint(next.Voters) {

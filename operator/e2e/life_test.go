@@ -319,36 +319,144 @@ func TestRefusedByTheOperator(t *testing.T) {
 	}
 }
 
-// A deleted cluster with a store is backed up first, and its volumes go once the backup is proven.
+// A deleted cluster with a store is backed up first. Its volumes go once the backup is proven, where drills are wanted; else
+// they are kept.
 func TestDeletedWithBackup(t *testing.T) {
-	_, ns := server(t)
-	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
-	r, _ := operator(h.c, -1, nil)
-	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}, backup: {store: \"s3://b/one\"}"))))
-	must(t, h.settle(r, "create", func() error {
-		if ec := h.see(); ec.Status.Voters != 1 {
-			return fmt.Errorf("%+v", ec.Status)
-		}
-		return nil
-	}))
-	time.Sleep(1100 * time.Millisecond) // deletion has whole seconds
-	must(t, h.c.Delete(t.Context(), h.see()))
-	must(t, h.settle(r, "waits", func() error {
+	for _, test := range []struct {
+		name, backup string
+		proves       bool
+	}{{"drills", "{store: \"s3://b/one\", drillInterval: 1h}", true}, {"default", "{store: \"s3://b/two\"}", false}} {
+		t.Run(test.name, func(t *testing.T) {
+			_, ns := server(t)
+			h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+			r, _ := operator(h.c, -1, nil)
+			must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}, backup: "+test.backup))))
+			must(t, h.settle(r, "create", func() error {
+				if ec := h.see(); ec.Status.Voters != 1 {
+					return fmt.Errorf("%+v", ec.Status)
+				}
+				return nil
+			}))
+			must(t, h.c.Delete(t.Context(), h.see()))
+			if test.proves {
+				must(t, h.settle(r, "waits", h.blocked("BackupMissing")))
+				h.proven = true
+			}
+			must(t, h.settle(r, "ends", h.gone))
+			left := remains(h)
+			if test.proves && left != "" {
+				t.Errorf("left:\n%s", left)
+			}
+			if !test.proves && !strings.Contains(left, "PersistentVolumeClaim main-1 kept=true") {
+				t.Errorf("left:\n%s", left)
+			}
+		})
+	}
+}
+
+func (h *hand) gone() error {
+	if ec := h.see(); ec != nil {
+		return fmt.Errorf("it is still there: %+v", ec.Status.Blockers)
+	}
+	return nil
+}
+
+// blocked says why a code is not among the blockers that are shown.
+func (h *hand) blocked(code string) func() error {
+	return func() error {
 		for _, b := range h.see().Status.Blockers {
-			if b.Code == "BackupMissing" {
+			if b.Code == code {
 				return nil
 			}
 		}
-		return fmt.Errorf("%+v", h.see().Status.Blockers)
-	}))
-	h.proven = true
-	must(t, h.settle(r, "ends", func() error {
-		if h.see() != nil {
-			return errors.New("it is still there")
+		return fmt.Errorf("no %s: %+v", code, h.see().Status.Blockers)
+	}
+}
+
+// What a deleted cluster left behind is taken up again, and says no more that it was kept.
+func TestTakenUpAgain(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	r, _ := operator(h.c, -1, nil)
+	create := life()[0]
+	create.do(h)
+	must(t, h.settle(r, "create", h.ready(3, 3)))
+	must(t, h.c.Delete(t.Context(), h.see()))
+	must(t, h.settle(r, "ends", h.gone))
+	if left := remains(h); !strings.Contains(left, "main-control kept=true") || !strings.Contains(left, "main-authorities kept=true") {
+		t.Fatalf("left:\n%s", left)
+	}
+	time.Sleep(1100 * time.Millisecond) // creation has whole seconds
+	create.do(h)
+	must(t, h.settle(r, "again", h.ready(3, 3)))
+	if left := remains(h); strings.Contains(left, "kept=true") {
+		t.Errorf("a cluster that lives says that it was kept:\n%s", left)
+	}
+}
+
+// The number of a host of which nothing is left is not used again, also where the control object is lost.
+func TestNumbersAreUsedOnce(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	r, _ := operator(h.c, -1, nil)
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 3, version: 3.6.16, storage: {size: 1Gi}"))))
+	must(t, h.settle(r, "create", h.ready(3, 3)))
+	h.patch(`{"spec":{"size":1}}`)
+	must(t, h.settle(r, "shrink", h.ready(1, 1)))
+	for _, name := range []string{"main-2", "main-3"} {
+		must(t, h.c.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}))
+	}
+	must(t, h.settle(r, "cleared", func() error {
+		if left := remains(h); strings.Contains(left, "main-2") || strings.Contains(left, "main-3 ") || strings.Contains(left, "main-3-") {
+			return fmt.Errorf("left:\n%s", left)
 		}
 		return nil
 	}))
-	if left := remains(h); left != "" {
-		t.Errorf("left:\n%s", left)
+	must(t, h.c.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "main-control"}}))
+	h.patch(`{"spec":{"size":3}}`)
+	must(t, h.settle(r, "grow", h.ready(3, 3)))
+	if runs := h.runs(); !slices.Equal(runs, []string{"main-1", "main-4", "main-5"}) {
+		t.Errorf("there run %v", runs)
 	}
+}
+
+// spec.backup reaches no host that is there, and that is told; a NetworkPolicy goes that is not wanted any more; what was said
+// of a host's data when it stopped is not said of it any more once it starts; and what the API server refuses is told.
+func TestChangedLater(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	r, _ := operator(h.c, -1, nil)
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}"))))
+	must(t, h.settle(r, "create", h.ready(1, 1)))
+	h.patch(`{"spec":{"backup":{"store":"s3://b/later"}}}`)
+	must(t, h.settle(r, "told", h.blocked("BackupNotApplied")))
+	h.patch(`{"spec":{"backup":null}}`)
+	must(t, h.settle(r, "as before", h.ready(1, 1)))
+
+	policy := &networkingv1.NetworkPolicy{}
+	must(t, h.c.Get(t.Context(), h.key("main"), policy))
+	h.patch(`{"spec":{"network":{"policy":false}}}`)
+	must(t, h.settle(r, "open", func() error {
+		if err := h.c.Get(t.Context(), h.key("main"), policy); err == nil {
+			return errors.New("the policy is there")
+		}
+		return nil
+	}))
+
+	set := &appsv1.StatefulSet{}
+	for _, spent := range []string{"2026-01-01T00:00:00Z", ""} {
+		must(t, h.c.Get(t.Context(), h.key("main-1"), set))
+		must(t, r.Writer.Scale(t.Context(), set, 1, spent))
+		must(t, h.c.Get(t.Context(), h.key("main-1"), set))
+		if is := set.Annotations[shape.AnnotationSpent]; is != spent {
+			t.Errorf("it was said at %q, and is kept as %q", spent, is)
+		}
+	}
+
+	h.patch(`{"spec":{"network":{"service":{"annotations":{"no key!":"x"}}}}}`)
+	_, err := r.Reconcile(t.Context(), request(h))
+	if err == nil {
+		t.Error("an annotation was taken that is none")
+	}
+	must(t, h.blocked("StepFailed")())
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -55,6 +56,15 @@ func secretList() *metav1.PartialObjectMetadataList {
 	return l
 }
 
+// ours finds the operator's own objects, in the cache and past it alike.
+func ours(more ...string) client.MatchingLabels {
+	m := client.MatchingLabels{"app.kubernetes.io/managed-by": shape.Manager}
+	for i := 0; i+1 < len(more); i += 2 {
+		m[more[i]] = more[i+1]
+	}
+	return m
+}
+
 // gather reads all of a cluster by the labels of its objects.
 func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha1.EtcdCluster) (*sight, error) {
 	s := &sight{cluster: ec, hosts: map[int]*hostObjects{}}
@@ -64,7 +74,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	lists := []client.ObjectList{records, sets, claims, pods, secrets, &corev1.ServiceList{}, &corev1.ServiceAccountList{},
 		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}}
 	for _, l := range lists {
-		if err := from.List(ctx, l, client.InNamespace(ec.Namespace), client.MatchingLabels{shape.LabelCluster: ec.Name}); err != nil {
+		if err := from.List(ctx, l, client.InNamespace(ec.Namespace), ours(shape.LabelCluster, ec.Name)); err != nil {
 			return nil, fmt.Errorf("look at the cluster: %w", err)
 		}
 		shared = append(shared, objectsOf(l)...)
@@ -179,6 +189,12 @@ func (s *sight) want() {
 			w.Unsupported = append(w.Unsupported, "spec."+f.name)
 		}
 	}
+	if b := spec.Backup; b != nil { // hosts have no identity that opens what was encrypted
+		w.Drills = b.DrillInterval.Or(0) > 0 && len(b.Recipients) == 0
+	}
+	if w.ReplaceAfter < leastReplaceAfter {
+		w.Refused = fmt.Sprintf("spec.replaceAfter is less than %s, in which a host may start anew", leastReplaceAfter)
+	}
 	if _, err := s.shape.Set(1); err != nil {
 		w.Refused = err.Error()
 	}
@@ -188,19 +204,26 @@ func (s *sight) want() {
 // behind pods that start anew.
 const skipSANs = "peer-skip-client-san-verification"
 
-// defaultReplaceAfter is how long a host is silent before another one is made.
-const defaultReplaceAfter = 5 * time.Minute
+// defaultReplaceAfter is how long a host is silent before another one is made, and leastReplaceAfter the least that is taken.
+const (
+	defaultReplaceAfter = 5 * time.Minute
+	leastReplaceAfter   = 30 * time.Second
+)
 
 // record reads the control record out of its ConfigMaps.
 func (s *sight) record(ctx context.Context) {
 	w := &s.world
+	w.Record.Next = int(s.cluster.Status.NextHost)
+	w.Record.Part = (s.control == nil) != (s.status == nil)
 	if s.control == nil {
 		return
 	}
 	a := s.control.Annotations
 	w.Record.There = s.status != nil && a[shape.AnnotationSelf] != ""
 	w.Record.Copied = a[shape.AnnotationSelf] != "" && a[shape.AnnotationSelf] != string(s.control.UID)
-	w.Record.Next, _ = strconv.Atoi(a[shape.AnnotationNext])
+	next, _ := strconv.Atoi(a[shape.AnnotationNext])
+	w.Record.Next = max(w.Record.Next, next)
+	_, w.Record.Kept = s.control.Labels[shape.LabelKept]
 	_, w.Record.Remade = a[shape.AnnotationRemade]
 	_, w.Record.Held = a[shape.AnnotationHeld]
 	view := record.Of(s.control, s.status)
@@ -220,6 +243,63 @@ func (s *sight) record(ctx context.Context) {
 	if told, is, err := folder.ReadStatus(ctx); err == nil && is { // what cannot be read was not told
 		s.told, w.Told = &told, toldOf(&told)
 	}
+	w.Record.Last = s.lastBackup(ctx, folder)
+	w.Record.Next = max(w.Record.Next, s.lastNamed()+1)
+}
+
+// lastNamed is the highest number among the hosts that anything names which is written or told.
+func (s *sight) lastNamed() (last int) {
+	var names []cluster.HostID
+	if s.world.Spec != nil {
+		names = append(names, s.world.Spec.Hosts...)
+	}
+	if s.world.Intent != nil {
+		for _, set := range s.world.Intent.VoterSets() {
+			for _, v := range set {
+				names = append(names, v.Host)
+			}
+		}
+	}
+	if s.told != nil {
+		for _, h := range s.told.Hosts {
+			names = append(names, h.Host)
+		}
+	}
+	for _, name := range names {
+		if n, is := s.shape.Number(string(name)); is {
+			last = max(last, n)
+		}
+	}
+	return last
+}
+
+// lastBackup is what became of the wish that was made for this EtcdCluster. One that is neither in the queue nor among those
+// that ended was lost.
+func (s *sight) lastBackup(ctx context.Context, f *control.Folder) (last decide.LastBackup) {
+	name, is := strings.CutPrefix(s.control.Annotations[shape.AnnotationLast], string(s.cluster.UID)+" ")
+	if !is {
+		return last
+	}
+	past, err := control.Past(ctx, f)
+	if err != nil {
+		return decide.LastBackup{Asked: true} // nobody knows
+	}
+	i := slices.IndexFunc(past, func(e control.Ended) bool { return e.Name == name })
+	if i < 0 {
+		queued, err := f.Commands(ctx)
+		last.Asked = err != nil || slices.ContainsFunc(queued, func(c control.Command) bool { return c.Name == name })
+		return last
+	}
+	end := past[i]
+	last.Asked, last.At = true, end.At
+	if last.Taken = end.Result == "done"; !last.Taken {
+		last.Failed = cmp.Or(end.Reason, end.Result, "nobody says why")
+	}
+	if s.told != nil && s.told.Proven != nil {
+		p := s.told.Proven
+		last.Proven = last.Taken && (p.Name == end.Backup || p.At.After(end.At))
+	}
+	return last
 }
 
 // toldOf is what is decided by of what the daemons told.
@@ -227,6 +307,9 @@ func toldOf(t *control.Status) *decide.Told {
 	out := &decide.Told{At: t.At, AllUp: len(t.Members) > 0}
 	for _, m := range t.Members {
 		out.AllUp = out.AllUp && (m.Learner || m.Up)
+	}
+	for _, p := range t.Pauses {
+		out.Paused = append(out.Paused, string(p.Host))
 	}
 	for _, b := range t.Blockers {
 		out.Blockers = append(out.Blockers, b.Code)
@@ -266,15 +349,13 @@ func (s *sight) describe() {
 			h.Set, h.Running = true, o.set.Spec.Replicas == nil || *o.set.Spec.Replicas > 0
 			_, h.Replace = o.set.Annotations[shape.AnnotationReplace]
 			h.SpentSince, _ = time.Parse(time.RFC3339, o.set.Annotations[shape.AnnotationSpent])
-		}
-		if _, heard, known := w.Hears(h.Name); known && !heard && h.Running {
-			h.SilentSince = w.Now
-			if since, is := silent[h.Name]; is {
-				h.SilentSince = since
+			if want, err := s.shape.Set(n); err == nil {
+				store, all := shape.Backup(&o.set.Spec.Template)
+				wantStore, wantAll := shape.Backup(&want.Spec.Template)
+				h.NoStore, h.OtherBackup = store != wantStore || store == "", all != wantAll
 			}
-		} else if since, is := silent[h.Name]; is && !known && h.Running {
-			h.SilentSince = since
 		}
+		h.SilentSince = w.SilentSince(h, silent[h.Name])
 		w.Hosts = append(w.Hosts, h)
 	}
 	for _, o := range s.shared {
@@ -293,7 +374,7 @@ func (s *sight) claimOf(c *corev1.PersistentVolumeClaim) decide.Claim {
 	case c.DeletionTimestamp != nil:
 		return decide.ClaimLeaving
 	case c.Status.Phase == corev1.ClaimLost:
-		return decide.ClaimOther
+		return decide.ClaimLost
 	case storage == nil:
 		return decide.ClaimThere
 	case storage.Class != "" && (c.Spec.StorageClassName == nil || *c.Spec.StorageClassName != storage.Class):

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"etcdadm.io/operator/act"
@@ -81,8 +82,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if ec.DeletionTimestamp == nil {
-		if protected := ec.DeepCopy(); protect(protected) {
-			return ctrl.Result{}, r.Writer.Update(ctx, protected) // which is an event
+		if !protects(ec) {
+			return ctrl.Result{}, r.Writer.Protect(ctx, ec) // which is an event
 		}
 	} else if !protects(ec) {
 		return ctrl.Result{}, nil
@@ -143,14 +144,14 @@ func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision)
 		if step.Kind == decide.MakeHost {
 			step.Host = s.shape.Host(step.N)
 		}
-		at := s
-		if step.Kind.Takes() {
-			var err error
-			if at, err = r.again(ctx, s, step); at == nil {
+		if step.Kind.Takes() || step.Kind == decide.MakeHost && s.hosts[step.N] == nil {
+			at, err := r.again(ctx, s, step)
+			if at == nil {
 				return err
 			}
+			s = at
 		}
-		err := r.take(ctx, at, step)
+		err := r.take(ctx, s, step)
 		result := "done"
 		if err != nil {
 			result = "failed"
@@ -169,13 +170,16 @@ func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision)
 			continue
 		}
 		if err != nil {
+			if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+				d.Waits = append(d.Waits, decide.Wait{Code: decide.StepFailed, Host: step.Host, Sentence: fmt.Sprintf("%s %s: %v", step.Kind, step.Host, err)})
+			}
 			return fmt.Errorf("%s: %w", step.Kind, err)
 		}
 	}
 	return nil
 }
 
-// again looks past the cache whether a step that takes something away is still to be taken; nil: it is not.
+// again looks past the cache whether a step that takes something away, or a new number, is still to be taken; nil: it is not.
 func (r *Reconciler) again(ctx context.Context, s *sight, step decide.Step) (*sight, error) {
 	ec := &v1alpha1.EtcdCluster{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.cluster), ec); err != nil {
@@ -224,26 +228,13 @@ func (r *Reconciler) show(ctx context.Context, s *sight, d decide.Decision) erro
 }
 
 func protects(ec *v1alpha1.EtcdCluster) bool {
-	for _, f := range ec.Finalizers {
-		if f == shape.Finalizer {
-			return true
-		}
-	}
-	return false
-}
-
-// protect puts the finalizer on, and says whether that was anything.
-func protect(ec *v1alpha1.EtcdCluster) bool {
-	had := protects(ec)
-	shape.Protect(ec)
-	return !had
+	return slices.Contains(ec.Finalizers, shape.Finalizer)
 }
 
 // CacheOptions have the cache hold the operator's own objects alone, without what nobody reads.
 func CacheOptions() cache.Options {
-	ours := labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": shape.Manager})
 	return cache.Options{
-		DefaultLabelSelector: ours, DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set(ours())), DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&v1alpha1.EtcdCluster{}: {Label: labels.Everything()}, &v1alpha1.EtcdBackup{}: {Label: labels.Everything()},
 			&v1alpha1.EtcdBackupSchedule{}: {Label: labels.Everything()}, &v1alpha1.EtcdRestore{}: {Label: labels.Everything()},

@@ -17,6 +17,7 @@ import (
 	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -94,6 +95,9 @@ func (r *Reconciler) makeRecord(ctx context.Context, s *sight, next int) error {
 }
 
 func (r *Reconciler) makeShared(ctx context.Context, s *sight) error {
+	if err := r.keepNoMore(ctx, s); err != nil {
+		return err
+	}
 	files, err := r.authorities(ctx, s)
 	if err != nil {
 		return err
@@ -107,13 +111,38 @@ func (r *Reconciler) makeShared(ctx context.Context, s *sight) error {
 			return err
 		}
 	}
+	for _, o := range s.shared { // the policy, where it is not wanted any more
+		if _, is := o.(*networkingv1.NetworkPolicy); is && !slices.ContainsFunc(all, func(w client.Object) bool { return sameName(w, o) }) {
+			if err := r.Writer.Delete(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// keepNoMore takes the label from record and authorities of a cluster that is taken up again. Each volume loses it as its
+// host is made.
+func (r *Reconciler) keepNoMore(ctx context.Context, s *sight) error {
+	for _, o := range append(s.secrets, s.records()...) {
+		if _, kept := o.GetLabels()[shape.LabelKept]; !kept {
+			continue
+		}
+		if err := r.Writer.Mark(ctx, o, map[string]*string{shape.LabelKept: nil}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sameName(a, b client.Object) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && a.GetName() == b.GetName()
 }
 
 // find is an object as it was seen; nil: it was not.
 func (s *sight) find(like client.Object) client.Object {
 	for _, o := range s.shared {
-		if reflect.TypeOf(o) == reflect.TypeOf(like) && o.GetName() == like.GetName() {
+		if sameName(o, like) {
 			return o
 		}
 	}
@@ -131,8 +160,8 @@ func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files
 	if bundle != nil && made && !s.needsKeys {
 		return nil, nil
 	}
-	secret := &corev1.Secret{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.AuthoritiesName()}, secret)
+	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.AuthoritiesName()}
+	err := r.Live.Get(ctx, key, secret)
 	switch {
 	case err == nil && secret.Labels[shape.LabelUID] != s.shape.UID:
 		return nil, &act.TakenError{Kind: "Secret", Name: secret.Name}
@@ -147,7 +176,13 @@ func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files
 	if err != nil {
 		return nil, err
 	}
-	return files, r.Writer.Create(ctx, s.shape, s.shape.Authorities(files))
+	if err := r.Writer.Create(ctx, s.shape, s.shape.Authorities(files)); err != nil {
+		return nil, err
+	}
+	if err := r.Live.Get(ctx, key, secret); err != nil { // another operator may have been first
+		return nil, err
+	}
+	return secret.Data, nil
 }
 
 // makeHost makes what is missing of a host: its number is used, then the volume, the leaves, and last the set.
@@ -239,19 +274,24 @@ func (r *Reconciler) writeSpec(ctx context.Context, s *sight, step decide.Step) 
 	})
 }
 
-// askBackup puts the wish for a backup into the daemons' queue, unless one is there.
+// askBackup puts the wish for a backup into the daemons' queue. That of a deleted cluster is written down as the last one; any
+// other one is not doubled.
 func (r *Reconciler) askBackup(ctx context.Context, s *sight, step decide.Step) error {
-	return r.amend(ctx, s, func(f *control.Folder, _ map[string]string) error {
+	last := s.cluster.DeletionTimestamp != nil
+	return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
 		queued, err := f.Commands(ctx)
 		if err != nil {
 			return err
 		}
 		for _, c := range queued {
-			if c.Wish != nil && c.Wish.Kind == cluster.CommandBackup {
+			if !last && c.Wish != nil && c.Wish.Kind == cluster.CommandBackup {
 				return nil
 			}
 		}
-		_, err = f.AddWish(ctx, control.Wish{Kind: cluster.CommandBackup, By: "the operator: " + step.Why})
+		name, err := f.AddWish(ctx, control.Wish{Kind: cluster.CommandBackup, By: "the operator: " + step.Why})
+		if last {
+			annotations[shape.AnnotationLast] = string(s.cluster.UID) + " " + name
+		}
 		return err
 	})
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -81,6 +83,9 @@ func (c Cluster) template(n int) (corev1.PodTemplateSpec, error) {
 	if err := json.Unmarshal(laid, &out); err != nil {
 		return made, fmt.Errorf("lay spec.pod over the template: %w", err)
 	}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
 	for key, value := range c.HostLabels(n) { // what finds the pod is not a person's to change
 		out.Labels[key] = value
 	}
@@ -147,7 +152,7 @@ func (c Cluster) flags(n int) []string {
 		"--etcd-manager-metrics-port=" + strconv.Itoa(PortHealth),
 	}
 	if b := c.Spec.Backup; b != nil {
-		flags = append(flags, "--backup-store="+b.Store)
+		flags = append(flags, storeFlag+b.Store)
 		if b.Interval != "" {
 			flags = append(flags, "--backup-interval="+string(b.Interval))
 		}
@@ -162,6 +167,31 @@ func (c Cluster) flags(n int) []string {
 		}
 	}
 	return flags
+}
+
+const storeFlag = "--backup-store="
+
+// Backup is what a template says about backups: the store, and all of it, to be compared.
+func Backup(t *corev1.PodTemplateSpec) (store, all string) {
+	for _, c := range t.Spec.Containers {
+		if c.Name != ContainerName {
+			continue
+		}
+		for _, flag := range slices.Concat(c.Command, c.Args) {
+			if strings.HasPrefix(flag, storeFlag) {
+				store = flag
+			}
+			if strings.HasPrefix(flag, "--backup-") {
+				all += flag + "\n"
+			}
+		}
+		for _, e := range c.EnvFrom {
+			if e.SecretRef != nil {
+				all += "credentials " + e.SecretRef.Name + "\n"
+			}
+		}
+	}
+	return store, all
 }
 
 func (c Cluster) credentials() []corev1.EnvFromSource {

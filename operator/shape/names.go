@@ -38,6 +38,9 @@ const (
 	AnnotationRemade = "etcdadm.io/remade"
 	// AnnotationHeld is on the control object while the hold of the spec is that of spec.paused, and no person's.
 	AnnotationHeld = "etcdadm.io/held"
+	// AnnotationLast is on the control object: for the EtcdCluster of which UID the operator asked for a last backup, and
+	// by which command.
+	AnnotationLast = "etcdadm.io/last-backup"
 	// AnnotationSpent is on a host's StatefulSet: when its daemon said that nothing but a removed member's data lies there.
 	AnnotationSpent = "etcdadm.io/spent-since"
 	// AnnotationRenew is on leaves: when they are renewed.

@@ -33,7 +33,7 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 	out := v1alpha1.ClusterStatus{
 		ObservedGeneration: s.Cluster.Generation, Selector: s.Selector,
 		LastBackup: s.Cluster.Status.LastBackup, ProvenBackup: s.Cluster.Status.ProvenBackup,
-		Conditions: slices.Clone(s.Cluster.Status.Conditions),
+		Conditions: slices.Clone(s.Cluster.Status.Conditions), NextHost: max(s.Cluster.Status.NextHost, int32(s.World.NextNumber())),
 	}
 	if in := s.World.Intent; in != nil {
 		out.Generation = int64(in.Generation)
@@ -42,11 +42,13 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 		}
 	}
 	if t := s.Told; t != nil {
-		out.Leader = string(t.Leader)
 		up, voters := t.Voters()
-		out.Up, out.Voters, out.Version = int32(up), int32(voters), t.Version.String()
-		for _, b := range t.Blockers {
-			out.Blockers = append(out.Blockers, v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: b.Command})
+		out.Voters, out.Version = int32(voters), t.Version.String()
+		if s.fresh() { // who leads, what is up and what is wrong is so now, or not known
+			out.Leader, out.Up = string(t.Leader), int32(up)
+			for _, b := range t.Blockers {
+				out.Blockers = append(out.Blockers, v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: b.Command})
+			}
 		}
 		out.LastBackup, out.ProvenBackup = backup(t.Backup, out.LastBackup), backup(t.Proven, out.ProvenBackup)
 	}
@@ -79,7 +81,10 @@ func (s Seen) host(h decide.Host) v1alpha1.HostStatus {
 			if string(m.Host) != h.Name {
 				continue
 			}
-			out.Member, out.Role, out.Up, out.Why = m.Member.String(), "voter", m.Up, m.Why
+			out.Member, out.Role = m.Member.String(), "voter"
+			if s.fresh() {
+				out.Up, out.Why = m.Up, m.Why
+			}
 			if m.Learner {
 				out.Role = "learner"
 			}

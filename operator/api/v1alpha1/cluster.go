@@ -57,7 +57,7 @@ type ClusterSpec struct {
 	// Storage is the volume of each member.
 	// +optional
 	Storage *Storage `json:"storage,omitempty"`
-	// ReplaceAfter is how long a host is silent before another one is made in its place. Default 5m.
+	// ReplaceAfter is how long a host is silent before another one is made in its place: 30s or more. Default 5m.
 	// +optional
 	ReplaceAfter Duration `json:"replaceAfter,omitempty"`
 	// SpareHosts is how many hosts beyond size stand by, with a volume and without a member.
@@ -85,7 +85,7 @@ type ClusterSpec struct {
 	// +listMapKey=version
 	// +optional
 	Releases []Release `json:"releases,omitempty"`
-	// Backup says where backups go and when.
+	// Backup says where backups go and when. A host keeps what it was made with: put another one in its place to change it.
 	// +optional
 	Backup *BackupPolicy `json:"backup,omitempty"`
 	// TLS is about certificates. Without it all is encrypted by authorities that the operator makes.
@@ -192,6 +192,7 @@ type Upgrade struct {
 	PauseBeforeLast bool `json:"pauseBeforeLast,omitempty"`
 	// AcceptOutageTo is a version that may be reached with every member stopped for a while.
 	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+\\\\.[0-9]+\\\\.[0-9]+)?$')",message="upgrade.acceptOutageTo is a release of etcd with all three numbers and without a v, such as 3.7.3"
 	// +optional
 	AcceptOutageTo string `json:"acceptOutageTo,omitempty"`
 	// AcceptLoss is the digest of a list of losses that a person has read.
@@ -294,12 +295,13 @@ type ClientService struct {
 
 // Deletion says what becomes of the data when the EtcdCluster is deleted.
 type Deletion struct {
-	// FinalBackup: IfStore (the default), Always, which waits for a store, or Never.
+	// FinalBackup is taken before the cluster is deleted or hibernates: IfStore (the default), Always, which waits for a
+	// store, or Never.
 	// +kubebuilder:validation:Enum=IfStore;Always;Never
 	// +optional
 	FinalBackup string `json:"finalBackup,omitempty"`
-	// Volumes: KeepUnproven (the default) keeps them unless a proven backup was taken last; Delete deletes them in any case;
-	// Keep keeps them in any case.
+	// Volumes: KeepUnproven (the default) keeps them unless the last backup is proven, which is waited for where
+	// backup.drillInterval has it proven; Delete deletes them in any case; Keep keeps them in any case.
 	// +kubebuilder:validation:Enum=KeepUnproven;Keep;Delete
 	// +optional
 	Volumes string `json:"volumes,omitempty"`
@@ -374,6 +376,9 @@ type ClusterStatus struct {
 	// Up is how many of them are up.
 	// +optional
 	Up int32 `json:"up,omitempty"`
+	// NextHost is the number of the next host, which goes on where the control object was lost.
+	// +optional
+	NextHost int32 `json:"nextHost,omitempty"`
 	// Selector finds the pods.
 	// +optional
 	Selector string `json:"selector,omitempty"`

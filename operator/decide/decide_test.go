@@ -1,0 +1,52 @@
+package decide
+
+import (
+	"testing"
+	"time"
+)
+
+// A host is silent from the first fresh words on that do not have it. A pause excuses it; when nobody tells anything the
+// count begins anew; a leader that has not yet said whom it hears neither begins nor ends it.
+func TestSilentSince(t *testing.T) {
+	shown := ago("1h")
+	runs := Host{Name: "main-1", Running: true}
+	hears := func(names ...string) *Told {
+		told := &Told{At: now, Hosts: []ToldHost{}}
+		for _, n := range names {
+			told.Hosts = append(told.Hosts, ToldHost{Name: n})
+		}
+		return told
+	}
+	paused, old, late, mute := hears("main-2"), hears("main-2"), hears("main-2"), hears()
+	paused.Paused, old.At, late.At, mute.Hosts = []string{"main-1"}, ago("20m"), ago("-2m"), nil
+	for name, test := range map[string]struct {
+		told        *Told
+		host        Host
+		shown, want time.Time
+	}{
+		"heard":        {hears("main-1"), runs, shown, time.Time{}},
+		"begins":       {hears("main-2"), runs, time.Time{}, now},
+		"goes on":      {hears("main-2"), runs, shown, shown},
+		"does not run": {hears("main-2"), Host{Name: "main-1"}, shown, time.Time{}},
+		"paused":       {paused, runs, shown, time.Time{}},
+		"nobody tells": {old, runs, shown, time.Time{}},
+		"from later":   {late, runs, time.Time{}, time.Time{}},
+		"mute leader":  {mute, runs, shown, shown},
+		"mute, heard":  {mute, runs, time.Time{}, time.Time{}},
+		"nothing told": {nil, runs, shown, time.Time{}},
+	} {
+		w := &World{Now: now, Told: test.told}
+		if got := w.SilentSince(test.host, test.shown); !got.Equal(test.want) {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// What lets go of anything is decided past the cache.
+func TestTakes(t *testing.T) {
+	for _, k := range []Kind{StopHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, KeepData, LetGo} {
+		if !k.Takes() {
+			t.Errorf("%s is decided by the cache alone", k)
+		}
+	}
+}
