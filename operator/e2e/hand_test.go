@@ -197,6 +197,7 @@ func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder,
 	told := control.Status{Cluster: in.Name, Leader: in.Voters[0].Host, At: time.Now().UTC(), Rule: "steady", Version: spec.EtcdVersion}
 	if ended, err := f.EndedCommands(ctx); err == nil && len(ended) > 0 {
 		told.Backup = &cluster.Backup{Name: "a-backup", At: time.Now().UTC()}
+		told.Proven = &cluster.Backup{Name: "an-older-one", At: told.At.Add(-time.Hour)}
 		if h.proven {
 			told.Proven = told.Backup
 		}

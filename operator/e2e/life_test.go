@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 )
 
@@ -300,6 +301,7 @@ func TestRefusedByTheOperator(t *testing.T) {
 		"version":  {"size: 3, version: 9.9.9, storage: {size: 1Gi}", "SpecRefused", "no release line that this release knows"},
 		"template": {"size: 3, version: 3.7.3, storage: {size: 1Gi}, pod: {spec: {containers: none}}", "SpecRefused", "spec.pod"},
 		"store":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, backup: {store: \"s3://b/shared\"}", "StoreTaken", "/first"},
+		"hasty":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, replaceAfter: 0s", "SpecRefused", "spec.replaceAfter"},
 		"later":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, bootstrap: {claims: [x]}", "NotSupported", "spec.bootstrap"},
 	} {
 		h.name = name
@@ -391,6 +393,29 @@ func TestTakenUpAgain(t *testing.T) {
 	must(t, h.settle(r, "again", h.ready(3, 3)))
 	if left := remains(h); strings.Contains(left, "kept=true") {
 		t.Errorf("a cluster that lives says that it was kept:\n%s", left)
+	}
+}
+
+// A cache that lags has no host made twice: nothing has a new number before a look past the cache finds it missing, too.
+func TestCacheLags(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	r, _ := operator(h.c, -1, nil)
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}"))))
+	must(t, h.settle(r, "create", h.ready(1, 1)))
+	r.Cached = interceptor.NewClient(r.Cached.(client.WithWatch), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+		switch l.(type) {
+		case *appsv1.StatefulSetList, *corev1.PersistentVolumeClaimList, *corev1.PodList:
+			return nil
+		}
+		return c.List(ctx, l, opts...)
+	}})
+	for range 3 {
+		_, err := r.Reconcile(t.Context(), request(h))
+		must(t, err)
+	}
+	if runs := h.runs(); !slices.Equal(runs, []string{"main-1"}) {
+		t.Errorf("there run %v", runs)
 	}
 }
 

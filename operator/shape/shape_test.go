@@ -122,3 +122,18 @@ func TestNames(t *testing.T) {
 		t.Error("there is a budget of nothing")
 	}
 }
+
+// Labels that a person takes away altogether are those of the host nonetheless.
+func TestPodWithoutLabels(t *testing.T) {
+	for _, over := range []string{`{"metadata":{"$patch":"replace"}}`, `{"metadata":{"labels":null}}`} {
+		c := small()
+		c.Spec.Pod = &runtime.RawExtension{Raw: []byte(over)}
+		set, err := c.Set(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := set.Spec.Template.Labels[LabelHost]; got != "main-1" {
+			t.Errorf("%s: the host is %q", over, got)
+		}
+	}
+}
