@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -13,12 +14,14 @@ import (
 	"time"
 
 	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -416,6 +419,31 @@ func TestCacheLags(t *testing.T) {
 	}
 	if runs := h.runs(); !slices.Equal(runs, []string{"main-1"}) {
 		t.Errorf("there run %v", runs)
+	}
+}
+
+// Where another operator made the authorities a moment before, theirs are what clients are told to trust.
+func TestAuthoritiesOfAnother(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	r, _ := operator(h.c, -1, nil)
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}"))))
+	record := &corev1.ConfigMap{}
+	must(t, h.settle(r, "record", func() error { return h.c.Get(t.Context(), h.key("main-control"), record) }))
+	files, err := authority.Create(time.Now())
+	must(t, err)
+	must(t, h.c.Create(t.Context(), shape.Cluster{Namespace: ns, Name: "main", UID: record.Labels[shape.LabelUID]}.Authorities(files)))
+	late := false // once the look misses what is there
+	r.Live = interceptor.NewClient(r.Live.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, is := o.(*corev1.Secret); is && !late {
+			late = true
+			return apierrors.NewNotFound(corev1.Resource("secrets"), key.Name)
+		}
+		return c.Get(ctx, key, o, opts...)
+	}})
+	must(t, h.settle(r, "bundle", func() error { return h.c.Get(t.Context(), h.key("main-ca"), record) }))
+	if !late || !maps.Equal(record.Data, authority.Bundle(files)) {
+		t.Errorf("clients are told to trust others (%v)", late)
 	}
 }
 
