@@ -14,8 +14,9 @@ import (
 	"etcdadm.io/internal/peer"
 )
 
-// make makes this host's part in moves of the record that it keeps, or kept.
-func (m *moves) make(d *daemon, part *keeping.Part, file *moving.File) {
+// makeMoves makes this host's part in moves of the record that it keeps, or kept.
+func makeMoves(d *daemon, part *keeping.Part, file *moving.File) {
+	m := &d.moves
 	record := part.Register()
 	m.follower = &moving.Follower{
 		File: file, Cluster: d.cfg.ClusterName, Self: m.host, Record: part.Record, Sealed: part.Sealed, Keep: part.Last, Newest: part.Newest,
@@ -39,7 +40,7 @@ func (m *moves) make(d *daemon, part *keeping.Part, file *moving.File) {
 			return nil
 		},
 		Hosts: to.hosts,
-		Offer: to.make,
+		Offer: to.offer,
 	}
 }
 
@@ -53,8 +54,8 @@ func (f offers) hosts() (out []cluster.HostID) {
 	return out
 }
 
-// make makes an offer to a host.
-func (f offers) make(ctx context.Context, h cluster.HostID, o peer.Offer) (peer.OfferReply, error) {
+// offer makes an offer to a host.
+func (f offers) offer(ctx context.Context, h cluster.HostID, o peer.Offer) (peer.OfferReply, error) {
 	if h == f.d.id {
 		return f.d.moves.follower.Take(ctx, o), nil
 	}

@@ -5,12 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net/url"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"sync/atomic"
 
 	"etcdadm.io/cluster"
@@ -53,7 +48,7 @@ func (d *daemon) openStore(ctx context.Context) error {
 		part, err := d.makePart(ctx)
 		switch p := file.Notes().Place; {
 		case err == nil:
-			d.moves.make(d, part, file)
+			makeMoves(d, part, file)
 		case byHosts || !p.InForce:
 			return err
 		default: // the record is elsewhere: what is left of the one before keeps no member down
@@ -209,35 +204,6 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	}
 	return store, folder, nil
 }
-
-// ShownURL is a store's URL as people may see it, in logs and commands: what
-// looks like a credential is left out.
-func ShownURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme == "" && (u.Host != "" || u.RawQuery != "" || strings.Contains(u.Path, ":/")) { // neither a URL nor a plain path
-		return ""
-	}
-	if u.Opaque != "" || u.Scheme != "" && u.Scheme != "file" && u.Host == "" && (u.Path == "" || strings.Contains(u.Path, "@")) {
-		return u.Scheme + ":…" // a slash too few, or a colon too many, and what is before the @ is no user any more
-	}
-	u.User, u.Fragment, u.RawFragment = nil, "", ""
-	query := u.Query()
-	for name := range query {
-		if secretParameter.MatchString(name) {
-			delete(query, name)
-		}
-	}
-	u.RawQuery = query.Encode()
-	return u.String()
-}
-
-// SecretIn tells whether a store's URL has what looks like a credential.
-func SecretIn(raw string) bool {
-	u, err := url.Parse(raw)
-	return err != nil || u.User != nil || slices.ContainsFunc(slices.Collect(maps.Keys(u.Query())), secretParameter.MatchString)
-}
-
-var secretParameter = regexp.MustCompile(`(?i)key|secret|token|pass|sig|cred|auth`)
 
 // lateStore is a store that could not be opened yet, or that is opened anew when its
 // credentials change. Every call tries again, one at a time, and none waits for another

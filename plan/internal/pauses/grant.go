@@ -1,6 +1,7 @@
 package pauses
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -183,7 +184,9 @@ func ended(v *step.View, all []cluster.Pause, fits func(cluster.Pause) bool) (ou
 	return out
 }
 
-// heldBy are pauses that a host says it was granted, and that are not on record.
+// heldBy are pauses that a host says it was granted, and that are not on record, as they are
+// written down in order to end them: what the host says of its times may be nothing, where it
+// cannot read its file.
 func heldBy(v *step.View, id cluster.HostID) (out []cluster.Pause) {
 	h, there := v.Obs.Host(id)
 	if !there {
@@ -191,10 +194,11 @@ func heldBy(v *step.View, id cluster.HostID) (out []cluster.Pause) {
 	}
 	for _, p := range h.Paused {
 		if !slices.ContainsFunc(v.Obs.Paused, func(o cluster.Pause) bool { return o.ID == p.ID }) {
-			if p.Until.IsZero() { // of a file that cannot be read: what ends it is a written end
-				p.Until = v.Obs.Clock().UTC()
-			}
-			out = append(out, p)
+			now := v.Obs.Clock().UTC()
+			out = append(out, cluster.Pause{
+				ID: p.ID, Host: id, By: p.By, For: min(p.For, cluster.MaxPause), From: now, Until: now,
+				Reason: cmp.Or(p.Reason, "the host says that it was granted it"),
+			})
 		}
 	}
 	return out
