@@ -95,7 +95,7 @@ func stays(v *step.View, p cluster.Pause, s cluster.Seat) (why string, soon *sig
 	}
 	in := v.Intent
 	switch {
-	case in.State != cluster.IntentFounded || len(in.Next) > 0 || len(in.Pending) > 0 || !cluster.SameVoters(in.Voters, v.VotersNow()) || !v.Roster.Linearizable:
+	case in == nil || in.State != cluster.IntentFounded || len(in.Next) > 0 || len(in.Pending) > 0 || !cluster.SameVoters(in.Voters, v.VotersNow()) || !v.Roster.Linearizable:
 		return "a change of the voters is under way, or was not seen to end", nil
 	}
 	if after := v.Projection(0, -1); s.Up && after.MarginAfter() < 0 && !p.Outage {
@@ -177,7 +177,11 @@ func ended(v *step.View, all []cluster.Pause, fits func(cluster.Pause) bool) (ou
 		case !fits(p) || p.Ended:
 			out = append(out, p)
 		case p.ID != "" && !p.Until.IsZero():
-			p.Ended, p.Until = true, v.Obs.Clock().UTC()
+			p.Ended, p.Until, p.For = true, v.Obs.Clock().UTC(), min(p.For, cluster.MaxPause)
+			if p.Until.Sub(p.From) > cluster.MaxPause { // nobody granted that
+				p.From = p.Until
+			}
+			p.Reason = cmp.Or(p.Reason, "no reason was given")
 			out = append(out, p)
 		}
 	}
@@ -196,8 +200,7 @@ func heldBy(v *step.View, id cluster.HostID) (out []cluster.Pause) {
 		if !slices.ContainsFunc(v.Obs.Paused, func(o cluster.Pause) bool { return o.ID == p.ID }) {
 			now := v.Obs.Clock().UTC()
 			out = append(out, cluster.Pause{
-				ID: p.ID, Host: id, By: p.By, For: min(p.For, cluster.MaxPause), From: now, Until: now,
-				Reason: cmp.Or(p.Reason, "the host says that it was granted it"),
+				ID: p.ID, Host: id, By: p.By, For: p.For, From: now, Until: now, Reason: p.Reason,
 			})
 		}
 	}
