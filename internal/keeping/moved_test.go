@@ -129,12 +129,12 @@ func TestRememberedBySeeds(t *testing.T) {
 
 // A source of seeds that stands still keeps nobody's answer back.
 func TestASilentSeedKeepsNoAnswerBack(t *testing.T) {
-	s := threeKeepers(t)
-	s.at("c").opt.Remembers = func(cluster.HostID) (cluster.DiskID, uint64) { return "d", 7 }
 	for name, seeds := range map[string]func(context.Context) []string{
 		"the source":  func(ctx context.Context) []string { time.Sleep(10 * time.Second); return nil },
 		"one of them": func(context.Context) []string { return []string{"dead"} },
 	} {
+		s := threeKeepers(t)
+		s.at("c").opt.Remembers = func(cluster.HostID) (cluster.DiskID, uint64) { return "d", 7 }
 		b := s.at("b")
 		b.opt.Seeds = seeds
 		to := b.opt.To
