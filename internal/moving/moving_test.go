@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"etcdadm.io/cluster"
@@ -182,8 +183,8 @@ func schedule(t *testing.T, seed uint64) (end string) {
 	t.Helper()
 	s := &taken{r: rand.New(rand.NewPCG(seed, 1))} //nolint:gosec // a test's dice
 	store, r := memory.New(), newRecord(t)
-	var making, again, wrote bool
-	offers := 0
+	var making, again, wrote atomic.Bool
+	var offers atomic.Int64
 	mover := func(to string) func(blob.Store) error {
 		return func(x blob.Store) error {
 			if err := Make(t.Context(), x, claimOf(to), nil); err != nil {
@@ -192,10 +193,10 @@ func schedule(t *testing.T, seed uint64) (end string) {
 			if c, _, _, err := read(t.Context(), x); err != nil || c == nil || c.To != to || c.Void || Alone(t.Context(), x) != nil {
 				return errors.Join(errors.New("the claim is not there, and alone"), err)
 			}
-			if making {
+			if making.Load() {
 				return errors.New("the offer was refused")
 			}
-			offers++
+			offers.Add(1)
 			if _, err := x.List(t.Context(), control.Prefix); err != nil { // it may be late
 				return err
 			}
@@ -229,7 +230,7 @@ func schedule(t *testing.T, seed uint64) (end string) {
 				if err == nil {
 					_, err = blob.PutBytes(t.Context(), x, keySpec, []byte("five"), blob.IfMatch(tag))
 				}
-				wrote = err == nil
+				wrote.Store(err == nil)
 				return err
 			}
 		}
@@ -242,22 +243,22 @@ func schedule(t *testing.T, seed uint64) (end string) {
 					return err
 				}
 			}
-			making = true
-			if offers > 0 {
+			making.Store(true)
+			if offers.Load() > 0 {
 				counts, err := Void(t.Context(), x, Claim{Nonce: "void", Generation: 1, Cluster: "c", To: "N0", From: "r", Void: true})
 				if err != nil || counts {
-					making = false
+					making.Store(false)
 					return err
 				}
 			}
-			again = true
+			again.Store(true)
 			return nil
 		})
 	}
 	s.run()
 	if r.doc().Moved != nil {
 		err := Finish(t.Context(), r.doc(), "c", store)
-		if err != nil && !(again && errors.Is(err, ErrNoClaim)) {
+		if err != nil && !(again.Load() && errors.Is(err, ErrNoClaim)) {
 			t.Errorf("a helper alone: %v", err)
 		}
 	}
@@ -265,22 +266,22 @@ func schedule(t *testing.T, seed uint64) (end string) {
 	switch {
 	case at == "counts" && r.doc().Moved == nil:
 		t.Error("the store counts, and the record is not sealed")
-	case at == "counts" && again:
+	case at == "counts" && again.Load():
 		t.Error("the store counts, and the record that was made again")
-	case at != "counts" && r.doc().Moved != nil && !again:
+	case at != "counts" && r.doc().Moved != nil && !again.Load():
 		t.Errorf("nothing counts: the store shows %q", at)
 	}
 	if at == "counts" {
 		spec, _, err := blob.ReadAll(t.Context(), store, keySpec, maxObject)
-		if err != nil || wrote != (string(spec) == "five") {
-			t.Errorf("the spec is %s, and the person wrote: %v (%v)", spec, wrote, err)
+		if err != nil || wrote.Load() != (string(spec) == "five") {
+			t.Errorf("the spec is %s, and the person wrote: %v (%v)", spec, wrote.Load(), err)
 		}
 		if in, _, _, err := control.New(store, "c").ReadIntent(t.Context()); err != nil || in.Write != 8 {
 			t.Errorf("%+v %v", in, err)
 		}
 		return "moved"
 	}
-	if again {
+	if again.Load() {
 		return "made again"
 	}
 	return "not moved"

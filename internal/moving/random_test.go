@@ -85,8 +85,9 @@ func randomMove(t *testing.T, seed uint64) (end string) {
 		}()
 	}
 	for range w.roll(r, 4) {
+		at, after := w.roll(r, 30), w.roll(r, 2) == 0
 		w.mu.Lock()
-		w.crashAt, w.after = w.writes+1+r.IntN(30), r.IntN(2) == 0
+		w.crashAt, w.after = w.writes+1+at, after
 		w.mu.Unlock()
 		time.Sleep(time.Duration(w.roll(r, 2000)) * time.Millisecond)
 		w.revive()

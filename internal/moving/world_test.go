@@ -40,6 +40,7 @@ type world struct {
 	after   bool
 	crashed cluster.HostID
 	revoked cluster.HostID // is refused by the store once it followed
+	newer   cluster.HostID // has newer credentials of its own
 	misses  cluster.HostID // does not hear that it is to accept a seal
 }
 
@@ -198,9 +199,19 @@ func (w *world) start(id cluster.HostID) *life {
 		}
 		return reached{w.store, l}, nil
 	}
+	there := func(ctx context.Context) (blob.Store, error) {
+		w.mu.Lock()
+		newer := w.newer == id
+		w.mu.Unlock()
+		if newer {
+			return reached{w.store, l}, nil
+		}
+		return open(ctx, peer.Offer{})
+	}
 	file := &File{path: FileName, on: noteDisk{disk{l}}, notes: notes}
 	l.Follower = &Follower{
-		File: file, Cluster: "c", Self: func() cluster.HostID { return id }, Record: l.keeper.Record, Sealed: l.sealed.Load, Keep: l.keeper.Last, Open: open,
+		There: there,
+		File:  file, Cluster: "c", Self: func() cluster.HostID { return id }, Record: l.keeper.Record, Sealed: l.sealed.Load, Keep: l.keeper.Last, Open: open,
 		Newest: func(ctx context.Context) *register.Document {
 			state, err := l.keeper.State(ctx)
 			if err != nil {
