@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +18,14 @@ func TestMayStartIsAskedAtBoot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m, d := started(t)
 		d.end()
+		var mu sync.Mutex
 		asked := 0
 		var why error
 		var shown *cluster.Intent
 		ask := func(_ *session, o *host.Options) {
 			o.MayStart = func(ctx context.Context) (*cluster.Intent, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				asked++
 				if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*time.Second {
 					t.Error("it is asked without a bound")
@@ -42,7 +46,9 @@ func TestMayStartIsAskedAtBoot(t *testing.T) {
 			t.Fatalf("it was started: %+v", st.Problems)
 		}
 		d.mustRefuse(1, joinOp(9))
+		mu.Lock()
 		why = nil
+		mu.Unlock()
 		later(11 * time.Second)
 		if st := d.look(1); m.running == nil || hasProblem(st, "other-record") || asked != 2 {
 			t.Fatalf("asked %d times, and it does not run: %+v", asked, st.Problems)
