@@ -34,8 +34,8 @@ type Step struct {
 	Projection *cluster.Projection
 }
 
-// Apply has the leading daemon take a person's step, by the same rules as its own steps, and waits for its end: until two
-// seconds before the context's deadline, or a minute without one. If another daemon leads meanwhile, that one goes on. Of the goal, its kind, whom it is about and what it allows are set, and nothing else.
+// Apply has the leading daemon take a person's step, by the same rules as its own steps, and waits for its end. It stops
+// waiting two seconds before the context's deadline, or after a minute where the context has none. If another daemon leads meanwhile, that one goes on. Of the goal, its kind, whom it is about and what it allows are set, and nothing else.
 //
 // Errors: ErrRefused, where waiting would not help, with why in the decision, and steps that were taken before stay;
 // ErrWaiting, where it takes longer: what was begun goes on as the spec asks, and without a step nothing will be begun;

@@ -8,12 +8,12 @@ type DiskData string
 const (
 	// DataNone: nothing of any member.
 	DataNone DiskData = "none"
-	// DataMember: the member that the host carries, or something that holds its place.
+	// DataMember: the data of the member that the host carries, or of one that it is about to carry.
 	DataMember DiskData = "member"
 	// DataRemoved: nothing but members that a quorum of their own cluster removed, with all
 	// that pruning goes by (SAFETY.md, rule 22).
 	DataRemoved DiskData = "removed"
-	// DataOther: something that only a person may give up, perhaps beside members that were removed.
+	// DataOther: data that only a person may give up. Data of removed members may lie beside it.
 	DataOther DiskData = "other"
 )
 

@@ -1,7 +1,6 @@
 package versions
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,35 +70,11 @@ type kube struct {
 func (k *kube) request(ctx context.Context, method, path string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
-	var body io.Reader
-	if in != nil {
-		data, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(data)
+	err := k.Do(ctx, method, path, in, out)
+	if status := new(testkube.StatusError); errors.As(err, &status) {
+		return statusError(status.Code)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, k.URL+path, body)
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	answer, err := k.Client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return err
-	}
-	if answer.StatusCode/100 != 2 {
-		return statusError(answer.StatusCode)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(data, out)
+	return err
 }
 
 type statusError int

@@ -11,6 +11,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/envfile"
 	"etcdadm.io/internal/kept"
@@ -115,10 +116,10 @@ func (q *queue) look(ctx context.Context) (*cluster.Observation, error) {
 }
 
 // openRecord opens the store with the control record that was named, or that the daemons have. Where these have the record and the
-// backups in two stores, a --store that was named is that of the backups.
+// backups in two stores, a --store that was named is that of the backups; ConfigMaps never have any.
 func (q *queue) openRecord(ctx context.Context, o *cluster.Observation, p purpose) (blob.Store, error) {
 	url := cmp.Or(q.control, q.store)
-	if o != nil && (url == "" || q.control == "" && o.Store.Backups != "") {
+	if o != nil && (url == "" || q.control == "" && (o.Store.Backups != "" || open.InKubernetes(o.Store.URL))) {
 		url = o.Store.URL
 	}
 	return openNamed(ctx, url, p)
@@ -128,7 +129,9 @@ func (q *queue) openRecord(ctx context.Context, o *cluster.Observation, p purpos
 func (q *queue) openBackups(ctx context.Context, o *cluster.Observation, p purpose) (blob.Store, error) {
 	url := q.store
 	if url == "" && o != nil {
-		url = o.Store.BackupsURL()
+		if url = o.Store.BackupsURL(); open.InKubernetes(url) {
+			return nil, &Failure{Code: ExitError, Err: errors.New("this cluster has no backup store: its daemons keep the record in ConfigMaps, and no backups"), Advice: "give the daemons --backup-store; --store names another store to read"}
+		}
 	}
 	return openNamed(ctx, url, p)
 }

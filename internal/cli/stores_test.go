@@ -42,6 +42,23 @@ func TestTwoStores(t *testing.T) {
 	}
 }
 
+// ConfigMaps have a record and no backups: a --store beside them is that of the backups, and without one there are none.
+func TestConfigMapsHaveNoBackups(t *testing.T) {
+	c := file.URL(t.TempDir())
+	o := &cluster.Observation{Store: cluster.StoreView{URL: "kubernetes://ns/name"}}
+	q := queue{store: c}
+	if record, err := q.openRecord(t.Context(), o, toRead); err == nil {
+		t.Errorf("the record is in %v", record)
+	}
+	if backups, err := q.openBackups(t.Context(), o, toRead); err != nil || fmt.Sprint(backups) != c {
+		t.Errorf("the backups are in %v (%v)", backups, err)
+	}
+	q.store = ""
+	if _, err := q.openBackups(t.Context(), o, toRead); err == nil || !strings.Contains(err.Error(), "no backup store") {
+		t.Error(err)
+	}
+}
+
 // etcd-manager-ctl writes the spec where the record is, and lists backups where they are.
 func TestCtlWithTwoStores(t *testing.T) {
 	record, backups := file.URL(t.TempDir()), file.URL(t.TempDir())
