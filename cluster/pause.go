@@ -33,6 +33,13 @@ func (p Pause) Asked(now time.Time) bool {
 	return p.ID != "" && p.Host != "" && !p.Ended && p.For > 0 && p.For <= MaxPause && (p.Until.IsZero() || p.InForce(now))
 }
 
+// Timed reports whether the end on record leaves the host at least half of its time, and not more than all of it: one
+// written by a clock that was ahead would be granted again and again.
+func (p Pause) Timed(now time.Time) bool {
+	left := p.Until.Sub(now)
+	return !p.Until.IsZero() && left >= p.For/2 && left <= p.For+pauseSkew
+}
+
 // Over reports whether nothing of the pause is left to be known: an ended one is, as long as
 // its host may not have heard of it.
 func (p Pause) Over(now time.Time) bool {

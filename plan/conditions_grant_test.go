@@ -44,6 +44,7 @@ func TestConditionsOfGrants(t *testing.T) {
 		{"nobody waits for it", word(func(p *cluster.Pause) { p.ID = "" })},
 		{"its time is over", word(func(p *cluster.Pause) { p.Until = p.From.Add(-time.Second) })},
 		{"its time has to be written down first", word(func(p *cluster.Pause) { p.Until = time.Time{} })},
+		{"its time was written by a clock that is far ahead", word(func(p *cluster.Pause) { p.Until = p.From.Add(3 * time.Hour) })},
 		{"a change of voters is under way", intent(func(in *cluster.Intent) { in.Next = in.Voters[:2] })},
 		{"an earlier change may still come", intent(func(in *cluster.Intent) { in.Pending = []cluster.VoterChange{{}} })},
 		{"other voters are on record", intent(func(in *cluster.Intent) { in.Voters = in.Voters[:2] })},

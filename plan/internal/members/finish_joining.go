@@ -183,7 +183,7 @@ func superfluous(v *step.View) *decision.Decision {
 // noteLag tells a person of a learner that does not get there.
 func noteLag(v *step.View, s cluster.Seat) {
 	since := v.Obs.Memory.Member(s.ID).JoiningSince
-	if since.IsZero() || v.Obs.At.Sub(since) < catchUpPatience {
+	if since.IsZero() || v.Obs.At.Sub(since) < catchUpPatience || s.Host != nil && len(s.Host.Paused) > 0 {
 		return
 	}
 	v.Notice("learner-lags", "etcdadm member remove "+s.ID.String(), "learner {learner} has not caught up for {lasted}: {lag}", words.SeatName(s), v.Obs.At.Sub(since).Round(time.Second), sight.Lag(v.Sight, s))

@@ -40,7 +40,7 @@ func Grant(v *step.View) *decision.Decision {
 		if s.RaftLeader && s.Up && after.Voters > 1 && sight.HandsOver(s) {
 			return step.HandOver(v, s, reason, nil)
 		}
-		if now := v.Obs.Clock(); p.Until.IsZero() || p.Until.Sub(now) < p.For/2 {
+		if !p.Timed(v.Obs.Clock()) {
 			return timed(v, p, after, reason)
 		}
 		return &decision.Decision{

@@ -97,6 +97,9 @@ func (v *Sight) Revision() (top int64) {
 }
 
 func Lag(v *Sight, s cluster.Seat) string {
+	if len(s.Host.Paused) > 0 {
+		return "its host is paused, and it becomes a voter after that"
+	}
 	if s.Host.Status == nil {
 		return "its process is " + words.ProcessWords(s.Host.Process)
 	}
