@@ -261,6 +261,45 @@ func (f *Folder) AddRestore(ctx context.Context, r RestoreBackup) (string, error
 	})
 }
 
+// AddRestoreOnce is AddRestore under a name of [CommandName]: a command that was added under it already is left as it is, also
+// one that ended since.
+func (f *Folder) AddRestoreOnce(ctx context.Context, name string, r RestoreBackup) error {
+	if err := checkBackupName(r.Backup); err != nil {
+		return fmt.Errorf("add command: %w", err)
+	}
+	return queue{f}.addOnce(ctx, name, func(dir string) (bool, error) {
+		return queue{f}.putRestore(ctx, dir, formatRestore(time.Now().UTC(), r), r)
+	})
+}
+
+// CommandName is the name of the one command that somebody asks for who has an ID of their own, such as a UUID, since a time.
+func CommandName(since time.Time, id string) string {
+	return since.UTC().Format(time.RFC3339) + "-" + strings.ReplaceAll(id, "-", "")
+}
+
+// addOnce writes a command under a name that is its asker's, unless a command of that name is there, was run, or ended.
+func (f queue) addOnce(ctx context.Context, name string, put func(dir string) (bool, error)) error {
+	if !commandName.MatchString(name) {
+		return fmt.Errorf("add command: %q is no name of a command", name)
+	}
+	ended, err := f.EndedCommands(ctx)
+	if err != nil {
+		return fmt.Errorf("add command: %w", err)
+	}
+	in, _, _, err := f.ReadIntent(ctx)
+	if err != nil {
+		return fmt.Errorf("add command: %w", err)
+	}
+	if _, told := in.EndOf(name); told || in.Ran(name) || slices.ContainsFunc(ended, func(e Ended) bool { return e.Name == name }) {
+		return nil
+	}
+	if _, err = put(Prefix + name + "/"); err != nil {
+		return err
+	}
+	_, err = f.ReadCommand(ctx, name) // what had the name before may be no command
+	return err
+}
+
 // addCommand writes a command under a name that no command has or had; put
 // tells whether the folder was free. The name is the command's ID, by which
 // the intent and the hosts know what they do it for (SAFETY.md, rule 17), and

@@ -55,20 +55,39 @@ func (w Wish) check() error {
 
 // AddWish puts a command of ours into the queue and returns its name.
 func (f *Folder) AddWish(ctx context.Context, w Wish) (string, error) {
-	if err := w.check(); err != nil {
-		return "", fmt.Errorf("add command: %w", err)
-	}
 	at := time.Now().UTC()
+	put, err := queue{f}.putWish(ctx, at, w)
+	if err != nil {
+		return "", err
+	}
+	return queue{f}.addCommand(ctx, at, put)
+}
+
+// AddWishOnce is AddWish under a name of [CommandName]: a command that was added under it already is left as it is, also one
+// that ended since.
+func (f *Folder) AddWishOnce(ctx context.Context, name string, w Wish) error {
+	put, err := queue{f}.putWish(ctx, time.Now().UTC(), w)
+	if err != nil {
+		return err
+	}
+	return queue{f}.addOnce(ctx, name, put)
+}
+
+// putWish writes a command of ours into a folder, and tells whether that was free.
+func (f queue) putWish(ctx context.Context, at time.Time, w Wish) (func(dir string) (bool, error), error) {
+	if err := w.check(); err != nil {
+		return nil, fmt.Errorf("add command: %w", err)
+	}
 	data, err := json.Marshal(wishFile{Timestamp: fmt.Sprint(at.UnixNano()), Wish: w})
 	if err != nil {
-		return "", fmt.Errorf("add command: %w", err)
+		return nil, fmt.Errorf("add command: %w", err)
 	}
-	return queue{f}.addCommand(ctx, at, func(dir string) (bool, error) {
+	return func(dir string) (bool, error) {
 		if _, err := f.putOnCondition(ctx, dir+fileWish, data, blob.IfAbsent); err != nil {
 			return taken(err)
 		}
 		return true, nil
-	})
+	}, nil
 }
 
 // wish reads a command of ours. Its error is the store's.

@@ -125,7 +125,7 @@ func (w *World) sleep(d *Decision) {
 	d.wait(Hibernates, "spec.hibernate is true: no pod runs")
 	runs := slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running })
 	if t := w.fresh(); w.Want.Backup && runs && (t == nil || w.Now.Sub(t.Backed) > time.Hour) {
-		if w.able() {
+		if w.TakesBackups() {
 			d.do(Step{Kind: AskBackup, Why: "the cluster is to hibernate"})
 		}
 		d.wait(BackupMissing, "a backup is taken before the hosts stop, by hosts that have spec.backup.store, while a quorum serves; set spec.deletion.finalBackup to Never to do without")
@@ -139,8 +139,34 @@ func (w *World) sleep(d *Decision) {
 	}
 }
 
-// able says whether a backup can be asked for, and some host can take it.
-func (w *World) able() bool {
+// Known says whether the record that is seen is the cluster's own, so that what it lacks is not there.
+func (w *World) Known() bool {
+	return w.Record.There && !w.Record.Copied && w.Unread == "" && !w.gone()
+}
+
+// Deaf says why nothing is asked of the daemons now; empty: it can be.
+func (w *World) Deaf() string {
+	var d Decision
+	switch {
+	case w.forbidden(&d) && len(d.Waits) > 0:
+		return d.Waits[0].Sentence
+	case w.Want.Paused:
+		return "spec.paused is true, so that the operator asks for nothing"
+	case w.Want.Hibernate:
+		return "spec.hibernate is true: nothing is done before it is awake"
+	case w.gone():
+		return "its control object was made anew, and the hosts have not written the record back yet"
+	case !w.Record.There:
+		if refused := w.refused(); refused != nil {
+			return "it is not made yet: " + refused.Sentence
+		}
+		return "it is not made yet"
+	}
+	return ""
+}
+
+// TakesBackups says whether a backup can be asked for, and some host can take it.
+func (w *World) TakesBackups() bool {
 	return w.Record.There && slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running && !h.NoStore })
 }
 

@@ -142,7 +142,7 @@ func (w *World) backupFirst(d *Decision) bool {
 		d.wait(BackupMissing, "the last backup is taken, and a drill is to prove it before the volumes go; set spec.deletion.volumes to Keep or Delete to go on at once")
 	case !runs && !dropped:
 		return false
-	case !w.able():
+	case !w.TakesBackups():
 		d.wait(BackupMissing, "no host can take a last backup: none runs that has spec.backup.store, or the control objects are gone"+without)
 	case last.Failed != "" && w.Now.Sub(last.At) < tryAgain:
 		d.wait(BackupMissing, "the last backup was not taken, and is asked for again: "+last.Failed+without)

@@ -64,6 +64,8 @@ type Want struct {
 	Hibernate bool
 	// Deleted is when the EtcdCluster was deleted; zero: it was not.
 	Deleted time.Time
+	// Store: backups have a store.
+	Store bool
 	// Backup: a last backup is to be taken before the cluster is deleted or sleeps.
 	Backup bool
 	// Drills: backups are proven by themselves, in time.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"etcdadm.io/operator/act"
+	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/reconcile"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -59,7 +60,8 @@ func TestTwoOperators(t *testing.T) {
 	stop, leads := manager(t, by, ns, "one")
 	<-leads
 	_, waits := manager(t, by, ns, "two")
-	life()[0].do(h)
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 3, version: 3.6.16, storage: {size: 1Gi}, backup: {store: \"s3://b/two-operators\"}"))))
+	must(t, h.c.Create(t.Context(), etcdBackup(t, ns, "b")))
 	settled := func(what string, holds func() error) {
 		t.Helper()
 		within(t, time.Minute, what, func(ctx context.Context) error {
@@ -70,6 +72,12 @@ func TestTwoOperators(t *testing.T) {
 		})
 	}
 	settled("created by the first", h.ready(3, 3))
+	settled("backed up by the first", func() error {
+		if is := h.backup("b").Status; is.Phase != v1alpha1.Done {
+			return fmt.Errorf("%+v", is)
+		}
+		return nil
+	})
 	select {
 	case <-waits:
 		t.Fatal("both work")

@@ -94,6 +94,7 @@ var seldom = map[string]string{
 	"create /serviceaccounts": byApply, "create /services": byApply, "create networking.k8s.io/networkpolicies": byApply,
 	"create policy/poddisruptionbudgets": byApply, "create rbac.authorization.k8s.io/rolebindings": byApply, "create rbac.authorization.k8s.io/roles": byApply,
 	"list etcdadm.io/etcdclusters":          "where a server cannot stream what a watch begins with",
+	"list etcdadm.io/etcdbackups":           "likewise",
 	"update /secrets":                       "leaves are renewed after four months",
 	"update /services":                      "one rule with configmaps",
 	"update /serviceaccounts":               "one rule with configmaps",

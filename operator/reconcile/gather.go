@@ -170,7 +170,7 @@ func (s *sight) want() {
 		}
 	}
 	w.Spare, w.ReplaceAfter, w.Paused, w.Hibernate = int(spec.SpareHosts), w.Spec.DeadAfter, spec.Paused, spec.Hibernate
-	w.Volumes, w.Backup = decide.KeepUnproven, spec.Backup != nil
+	w.Volumes, w.Store, w.Backup = decide.KeepUnproven, spec.Backup != nil, spec.Backup != nil
 	if d := spec.Deletion; d != nil {
 		w.Volumes = cmp.Or(decide.Volumes(d.Volumes), decide.KeepUnproven)
 		w.Backup = d.FinalBackup == "Always" || w.Backup && d.FinalBackup != "Never"

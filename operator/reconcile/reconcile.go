@@ -1,4 +1,5 @@
-// Package reconcile is the operator's loop for one cluster: look at what is cached, decide, carry it out, show it.
+// Package reconcile has the operator's loops, for a cluster and for what is asked of one: look at what is cached, decide, carry
+// it out, show it.
 //
 // A step that takes something away is decided twice: a second look, past the cache, has to come to the same step.
 package reconcile
@@ -242,7 +243,7 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// Setup has the manager run the loop.
+// Setup has the manager run the loops.
 func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
 	of := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrlreconcile.Request {
 		name := o.GetLabels()[shape.LabelCluster]
@@ -261,5 +262,8 @@ func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
 	} {
 		b = b.Watches(o, of)
 	}
-	return b.Complete(r)
+	if err := b.Complete(r); err != nil {
+		return err
+	}
+	return r.Backups().Setup(m, workers)
 }

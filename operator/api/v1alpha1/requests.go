@@ -63,6 +63,9 @@ const (
 	Failed  = "Failed"
 )
 
+// Ended says whether a request is done or failed, which it stays.
+func (s RequestStatus) Ended() bool { return s.Phase == Done || s.Phase == Failed }
+
 // EtcdBackupSchedule takes backups at the times of a schedule.
 //
 // +kubebuilder:object:root=true

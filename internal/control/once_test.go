@@ -1,0 +1,67 @@
+package control_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/control"
+)
+
+// A command under a name of its asker's is one, however often it is asked for: in the queue, and after it ended.
+func TestOnce(t *testing.T) {
+	ctx := t.Context()
+	f := control.New(memory.New(), "etcd")
+	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("", 3600))
+	backup, restore := control.CommandName(since, "0d1f-22"), control.CommandName(since, "0d1f-23")
+	if backup != "2026-11-20T11:00:00Z-0d1f22" {
+		t.Errorf("it is called %s", backup)
+	}
+	for range 2 {
+		if err := f.AddWishOnce(ctx, backup, control.Wish{Kind: cluster.CommandBackup}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.AddRestoreOnce(ctx, restore, control.RestoreBackup{Backup: "2026-11-20T10:00:00Z-000001", Lost: []cluster.HostID{"a"}}); err != nil {
+			t.Fatal(err)
+		}
+		queued, err := f.Commands(ctx)
+		if err != nil || len(queued) != 2 || queued[0].Name != backup || queued[1].Name != restore || len(queued[1].Restore.Lost) != 1 {
+			t.Errorf("the queue has %+v, %v", queued, err)
+		}
+	}
+	for _, name := range []string{backup, restore} {
+		if err := f.EndCommand(ctx, control.Ended{Name: name, Result: "done"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(f.AddWishOnce(ctx, backup, control.Wish{Kind: cluster.CommandBackup}), f.AddRestoreOnce(ctx, restore, control.RestoreBackup{Backup: "b"})); err != nil {
+		t.Fatal(err)
+	}
+	if queued, err := f.Commands(ctx); err != nil || len(queued) != 0 {
+		t.Errorf("what ended is in the queue again: %+v, %v", queued, err)
+	}
+	for name, wish := range map[string]control.Wish{"../x": {Kind: cluster.CommandBackup}, backup: {Kind: "dance"}} {
+		if err := f.AddWishOnce(ctx, name, wish); err == nil {
+			t.Errorf("%s with %v was taken", name, wish)
+		}
+	}
+}
+
+// One that a generation was written for is not asked for again, although its end is not written down yet.
+func TestOnceRan(t *testing.T) {
+	ctx := t.Context()
+	f := control.New(memory.New(), "etcd")
+	name := control.CommandName(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), "a")
+	in := &cluster.Intent{Timestamp: 1, Name: "etcd", Generation: 2, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 1, CommandsRun: []string{name}}
+	if _, err := f.CreateIntent(ctx, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.AddRestoreOnce(ctx, name, control.RestoreBackup{Backup: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if queued, err := f.Commands(ctx); err != nil || len(queued) != 0 {
+		t.Errorf("it is in the queue again: %+v, %v", queued, err)
+	}
+}

@@ -1,0 +1,156 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/record"
+	"etcdadm.io/operator/request"
+	"etcdadm.io/operator/shape"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Requests is the loop for one kind of request: each of its objects becomes one command of its cluster's queue.
+type Requests struct {
+	*Reconciler
+	kind requestKind
+}
+
+// requestKind is what differs between kinds of requests.
+type requestKind struct {
+	object func() client.Object
+	list   func() client.ObjectList
+	read   func(client.Object) asked
+}
+
+// asked is what an object asks for.
+type asked struct {
+	cluster string
+	status  *v1alpha1.RequestStatus
+	hinders func(s *sight) *request.Hindrance
+	add     func(ctx context.Context, s *sight, f *control.Folder, command string) error
+}
+
+// Backups is the loop for EtcdBackups.
+func (r *Reconciler) Backups() *Requests {
+	return &Requests{r, requestKind{
+		object: func() client.Object { return &v1alpha1.EtcdBackup{} },
+		list:   func() client.ObjectList { return &v1alpha1.EtcdBackupList{} },
+		read: func(o client.Object) asked {
+			b := o.(*v1alpha1.EtcdBackup)
+			return asked{b.Spec.Cluster, &b.Status, func(s *sight) *request.Hindrance { return request.Backup(&s.world) },
+				func(ctx context.Context, _ *sight, f *control.Folder, command string) error {
+					return f.AddWishOnce(ctx, command, control.Wish{Kind: cluster.CommandBackup, By: "EtcdBackup " + b.Name})
+				}}
+		},
+	}}
+}
+
+// Reconcile looks at one request: it asks for the command once, and shows what becomes of it.
+func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s, o, out, err := r.see(ctx, r.Cached, q.NamespacedName)
+	if err == nil && (out.Ask || out.Gone) { // by what may be old
+		s, o, out, err = r.see(ctx, r.Live, q.NamespacedName)
+	}
+	if err != nil || o == nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	a := r.kind.read(o)
+	if out.Ask {
+		err = r.amend(ctx, s, func(f *control.Folder, _ map[string]string) error { return a.add(ctx, s, f, out.Status.Command) })
+		log.FromContext(ctx).Info("asked of the daemons", "cluster", a.cluster, "command", out.Status.Command, "error", err)
+		if err != nil {
+			out.Status.Command, out.Status.Reason = "", "the command could not be put into the queue: "+err.Error()
+		}
+	}
+	if !apierrors.IsConflict(err) && !equality.Semantic.DeepEqual(*a.status, out.Status) {
+		was := o.DeepCopyObject().(client.Object)
+		*a.status = out.Status
+		err = cmp.Or(err, r.Cached.Status().Patch(ctx, o, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}), client.FieldOwner(shape.Manager)))
+	}
+	switch {
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: time.Second}, nil // the cache will know soon
+	case err != nil:
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	case out.Status.Ended():
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{RequeueAfter: lookAgain}, nil
+}
+
+// see is a request with its cluster, and what becomes of it; no object: there is nothing to do. No sight: there is no cluster.
+func (r *Requests) see(ctx context.Context, from client.Reader, key client.ObjectKey) (*sight, client.Object, request.Outcome, error) {
+	o := r.kind.object()
+	if err := from.Get(ctx, key, o); err != nil {
+		return nil, nil, request.Outcome{}, err
+	}
+	a := r.kind.read(o)
+	if o.GetDeletionTimestamp() != nil || a.status.Ended() {
+		return nil, nil, request.Outcome{}, nil
+	}
+	seen := request.Seen{Cluster: a.cluster, Command: control.CommandName(o.GetCreationTimestamp().Time, string(o.GetUID())), Shown: *a.status}
+	ec := &v1alpha1.EtcdCluster{}
+	err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: a.cluster}, ec)
+	if apierrors.IsNotFound(err) {
+		return nil, o, request.Next(seen), nil
+	}
+	if err != nil {
+		return nil, nil, request.Outcome{}, err
+	}
+	s, err := r.look(ctx, from, ec)
+	if err != nil {
+		return nil, nil, request.Outcome{}, err
+	}
+	seen.World = &s.world
+	seen.Hindrance = a.hinders(s)
+	if s.control != nil && s.world.Unread == "" {
+		told := s.told
+		if !s.world.Reports() {
+			told = nil
+		}
+		f := record.Of(s.control, s.status).Folder(s.shape.ClusterName())
+		if seen.Heard, err = record.Hear(ctx, f, seen.Command, told); err != nil {
+			return nil, nil, request.Outcome{}, fmt.Errorf("look for command %s: %w", seen.Command, err)
+		}
+	}
+	return s, o, request.Next(seen), nil
+}
+
+// Setup has the manager run the loop.
+func (r *Requests) Setup(m ctrl.Manager, workers int) error {
+	unended := func(ctx context.Context, o client.Object, cluster string) (all []ctrlreconcile.Request) {
+		l := r.kind.list()
+		if err := r.Cached.List(ctx, l, client.InNamespace(o.GetNamespace())); err != nil {
+			log.FromContext(ctx).Error(err, "look for requests", "cluster", cluster) // each is looked at again by itself
+		}
+		for _, o := range objectsOf(l) {
+			if a := r.kind.read(o); a.cluster == cluster && !a.status.Ended() {
+				all = append(all, ctrlreconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+			}
+		}
+		return all
+	}
+	return ctrl.NewControllerManagedBy(m).For(r.kind.object()).WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []ctrlreconcile.Request {
+			return unended(ctx, o, o.GetLabels()[shape.LabelCluster])
+		})).
+		Watches(&v1alpha1.EtcdCluster{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []ctrlreconcile.Request {
+			return unended(ctx, o, o.GetName())
+		})).Complete(r)
+}

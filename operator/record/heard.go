@@ -1,0 +1,46 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"etcdadm.io/internal/control"
+)
+
+// Heard is what a record says of one command.
+type Heard struct {
+	// Queued: it is in the queue. Running: the daemons are at it.
+	Queued, Running bool
+	// For is what it waits for, in the daemons' words; empty: they have not said.
+	For string
+	// Ended is how it ended; nil: it has not.
+	Ended *control.Ended
+}
+
+// Hear reads what a record says of a command. told is the daemons' status where it counts; nil: it does not.
+func Hear(ctx context.Context, f *control.Folder, command string, told *control.Status) (h Heard, err error) {
+	past, err := control.Past(ctx, f)
+	if err != nil {
+		return Heard{}, err
+	}
+	if i := slices.IndexFunc(past, func(e control.Ended) bool { return e.Name == command }); i >= 0 {
+		h.Ended = &past[i]
+		return h, nil
+	}
+	if _, err := f.ReadCommand(ctx, command); err != nil {
+		if errors.Is(err, control.ErrNoCommand) {
+			err = nil
+		}
+		return Heard{}, err
+	}
+	h.Queued = true
+	if told != nil {
+		for _, c := range told.Commands {
+			if c.Command == command {
+				h.Running, h.For = c.Running, c.For
+			}
+		}
+	}
+	return h, nil
+}

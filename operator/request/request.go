@@ -1,0 +1,120 @@
+// Package request says what becomes of an EtcdBackup or EtcdRestore: a pure function of the object, of its cluster, and of
+// what the cluster's control record says of the one command that the object is there.
+//
+// What must always hold:
+//
+//   - One object is one command: its name is made of the object's own UID, so that asking again is asking for the same.
+//   - What was asked for, and is known to nobody any more, is not asked for again.
+//   - What is done or failed stays so.
+package request
+
+import (
+	"cmp"
+	"fmt"
+
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/record"
+)
+
+// Seen is what is decided by.
+type Seen struct {
+	// Cluster is the EtcdCluster's name, and World what is seen of it; nil: there is none.
+	Cluster string
+	World   *decide.World
+	// Command is the name that the request has in the queue, and Heard what the record says of it.
+	Command string
+	Heard   record.Heard
+	// Shown is the status that the object has.
+	Shown v1alpha1.RequestStatus
+	// Hindrance is why the cluster, of which commands can be asked, cannot do what this one asks; nil: it can.
+	Hindrance *Hindrance
+}
+
+// Hindrance is why a command is not asked for.
+type Hindrance struct {
+	Why string
+	// Never: no time changes that.
+	Never bool
+}
+
+// Outcome is what follows.
+type Outcome struct {
+	// Ask: the command is put into the queue.
+	Ask bool
+	// Gone: it was asked for, and the record knows it no more. One who may have looked at what is old looks again.
+	Gone bool
+	// Status is what the object is to show.
+	Status v1alpha1.RequestStatus
+}
+
+// Next is what becomes of a request.
+func Next(s Seen) Outcome {
+	out := Outcome{Status: s.Shown}
+	if s.Shown.Ended() {
+		return out
+	}
+	st := &out.Status
+	asked := s.Shown.Command != ""
+	hindered := s.hindered()
+	switch end := s.Heard.Ended; {
+	case end != nil:
+		st.Command, st.Backup = s.Command, end.Backup
+		st.Phase, st.Reason = v1alpha1.Done, ""
+		if end.Result != "done" {
+			st.Phase, st.Reason = v1alpha1.Failed, cmp.Or(end.Reason, "the command ended: "+end.Result)
+		}
+	case s.Heard.Queued:
+		st.Command, st.Phase, st.Reason = s.Command, v1alpha1.Queued, s.Heard.For
+		switch {
+		case s.Heard.Running:
+			st.Phase = v1alpha1.Running
+		case hindered != nil:
+			st.Reason = hindered.Why
+		case !s.World.Reports():
+			st.Reason = "it is in the queue, and the daemons have told nothing lately"
+		}
+	case asked && s.World == nil:
+		st.Phase, st.Reason = v1alpha1.Failed, hindered.Why
+	case asked && !s.World.Known():
+		st.Phase, st.Reason = v1alpha1.Queued, "whether the command is in the queue is not known: "+hindered.Why
+	case asked:
+		out.Gone = true
+		st.Phase, st.Reason = v1alpha1.Failed, "the command is not in the queue any more, and nobody says how it ended: somebody took it out"
+	case hindered != nil:
+		st.Phase, st.Reason = v1alpha1.Queued, hindered.Why
+		if hindered.Never {
+			st.Phase = v1alpha1.Failed
+		}
+	default:
+		out.Ask = true
+		st.Command, st.Phase, st.Reason = s.Command, v1alpha1.Queued, "the daemons have not begun it"
+	}
+	return out
+}
+
+// hindered is what keeps the command from being asked for; nil: nothing does.
+func (s Seen) hindered() *Hindrance {
+	name := "EtcdCluster " + s.Cluster
+	if s.World == nil {
+		return &Hindrance{Why: fmt.Sprintf("there is no %s in this namespace", name)}
+	}
+	if !s.World.Want.Deleted.IsZero() {
+		return &Hindrance{Why: name + " is being deleted", Never: true}
+	}
+	if why := s.World.Deaf(); why != "" {
+		return &Hindrance{Why: name + ": " + why}
+	}
+	return s.Hindrance
+}
+
+// Backup says why a cluster cannot take a backup.
+func Backup(w *decide.World) *Hindrance {
+	switch {
+	case !w.Want.Store:
+		return &Hindrance{Why: "the EtcdCluster names no store for backups: set spec.backup.store"}
+	case !w.TakesBackups():
+		return &Hindrance{Why: "no host runs that has the store of spec.backup: the condition Ready of the EtcdCluster says what it waits for"}
+	}
+	return nil
+}
