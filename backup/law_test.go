@@ -36,6 +36,9 @@ func drawBackups(t *rapid.T) []Candidate {
 		if rapid.IntRange(0, 20).Draw(t, "used") == 0 {
 			c.Used = "drawn"
 		}
+		if rapid.IntRange(0, 20).Draw(t, "kept") == 0 {
+			c.KeepUntil = lawStart.Add(time.Duration(rapid.IntRange(0, 6*24*3600).Draw(t, "until")) * time.Second)
+		}
 		c.Retained = rapid.IntRange(0, 20).Draw(t, "retained") == 0
 		return c
 	}), 0, 60, func(c Candidate) Name { return c.Name }).Draw(t, "backups")
@@ -80,7 +83,7 @@ func TestExpireLaws(t *testing.T) {
 		}
 		newest, proven := Name(""), Name("")
 		for _, c := range all {
-			if c.Name.Time().After(now) || c.Pinned != "" || c.Used != "" || c.Retained || now.Sub(c.Name.Time()) < p.All {
+			if c.Name.Time().After(now) || c.Pinned != "" || c.Used != "" || c.Retained || c.KeepUntil.After(now) || now.Sub(c.Name.Time()) < p.All {
 				if !slices.Contains(left, c) {
 					t.Fatalf("%+v is removed", c)
 				}

@@ -55,11 +55,13 @@ type Manifest struct {
 	// Position is what it holds at least.
 	Contents Contents `json:"contents,omitzero"`
 
-	Snapshot Content  `json:"snapshot,omitzero"` // database and trailer, as etcd sent them
-	Stored   Content  `json:"stored,omitzero"`   // the object in the store
-	File     string   `json:"file,omitempty"`    // its name
-	Pinned   string   `json:"pinned,omitempty"`  // why it is never to be pruned
-	Encoding Encoding `json:"encoding,omitzero"`
+	Snapshot Content `json:"snapshot,omitzero"` // database and trailer, as etcd sent them
+	Stored   Content `json:"stored,omitzero"`   // the object in the store
+	File     string  `json:"file,omitempty"`    // its name
+	Pinned   string  `json:"pinned,omitempty"`  // why it is never to be pruned
+	// KeepUntil is when it may be pruned at the earliest, whatever the policy; zero: as that has it.
+	KeepUntil time.Time `json:"keepUntil,omitzero"`
+	Encoding  Encoding  `json:"encoding,omitzero"`
 	// Recipients are the public keys that the snapshot was encrypted to.
 	Recipients []string `json:"recipients,omitempty"`
 

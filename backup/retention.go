@@ -27,7 +27,9 @@ type Candidate struct {
 	Name   Name
 	Proven bool   // its last verification found it good
 	Pinned string // why a person wants it kept
-	Used   string // what refers to it, such as the intent of a generation made from it
+	// KeepUntil is when it may go at the earliest; zero: nobody said.
+	KeepUntil time.Time
+	Used      string // what refers to it, such as the intent of a generation made from it
 	// Retained: the store has refused to remove it, and need not be asked again yet.
 	Retained bool
 }
@@ -45,7 +47,8 @@ const (
 	KeptNewestProven Rule = "newest-proven" // no newer one was found good
 	KeptPinned       Rule = "pinned"
 	KeptUsed         Rule = "used"
-	KeptRetained     Rule = "retained" // by the store, against the policy
+	KeptUntil        Rule = "keep-until" // a time that somebody asked for has not come
+	KeptRetained     Rule = "retained"   // by the store, against the policy
 
 	RemovedSuperseded Rule = "superseded" // an earlier one stands for its hour or day
 	RemovedOld        Rule = "old"        // beyond every window
@@ -98,6 +101,7 @@ func Expire(p Policy, backups []Candidate, now time.Time) []Verdict {
 		keep(c.Name == newestProven, KeptNewestProven)
 		keep(c.Pinned != "", KeptPinned)
 		keep(c.Used != "", KeptUsed)
+		keep(now.Before(c.KeepUntil), KeptUntil)
 		keep(c.Retained, KeptRetained)
 		if !v.Keep {
 			v.Rules = []Rule{RemovedOld}
@@ -151,6 +155,9 @@ func merge(backups []Candidate) []Candidate {
 			last.Proven = last.Proven || c.Proven
 			last.Pinned = cmp.Or(last.Pinned, c.Pinned)
 			last.Used = cmp.Or(last.Used, c.Used)
+			if c.KeepUntil.After(last.KeepUntil) {
+				last.KeepUntil = c.KeepUntil
+			}
 			last.Retained = last.Retained || c.Retained
 			continue
 		}

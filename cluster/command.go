@@ -43,6 +43,8 @@ type Command struct {
 	// AcceptLoss is the digest of the list of what is lost, that a person has read,
 	// where the backup is carried over key by key; empty: nothing may be.
 	AcceptLoss string `json:"acceptLoss,omitempty"`
+	// KeepFor is how long a backup is kept at least; zero: as the policy has it.
+	KeepFor time.Duration `json:"keepFor,omitempty"`
 	// Count, when given, is the member count that is wanted from then on.
 	Count *CountChange `json:"count,omitempty"`
 	// Seen is what a person saw who asked for an undo; nil: nobody looked.
@@ -64,7 +66,7 @@ type Command struct {
 // every choice are equal. What the store says of the backup is not compared.
 func (c Command) SaysAsMuch(o Command) bool {
 	same := c.Name == o.Name && c.At.Equal(o.At) && c.Kind == o.Kind && c.Backup == o.Backup && c.Host == o.Host && c.Dir == o.Dir &&
-		c.Version == o.Version && c.NoBackup == o.NoBackup && c.AcceptLoss == o.AcceptLoss && c.Malformed == o.Malformed && c.Unread == o.Unread
+		c.Version == o.Version && c.NoBackup == o.NoBackup && c.KeepFor == o.KeepFor && c.AcceptLoss == o.AcceptLoss && c.Malformed == o.Malformed && c.Unread == o.Unread
 	return same && slices.Equal(c.Lost, o.Lost) && equal(c.Count, o.Count) && equal(c.Seen, o.Seen)
 }
 

@@ -304,6 +304,7 @@ func TestSaysAsMuch(t *testing.T) {
 		"another directory":  func(c *Command) { c.Dir = "e" },
 		"another release":    func(c *Command) { c.Version = MustVersion("3.5.35") },
 		"a backup before":    func(c *Command) { c.NoBackup = false },
+		"kept for longer":    func(c *Command) { c.KeepFor = time.Hour },
 		"another loss":       func(c *Command) { c.AcceptLoss = "m" },
 		"one more lost":      func(c *Command) { c.Lost = append(c.Lost, "y") },
 		"none lost":          func(c *Command) { c.Lost = nil },

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // OpKind names what one host is asked to carry out.
@@ -105,12 +106,14 @@ type Op struct {
 	Backup      string   `json:"backup,omitempty"`      // drill: its name; prune: the one that stands above
 	Dir         string   `json:"dir,omitempty"`         // prune: the directory, by its name
 	Command     string   `json:"command,omitempty"`     // stage, backup, drill: the command that it is for
-	Keys        bool     `json:"keys,omitempty"`        // drill: key by key; without a backup, of the own member's data
-	Revision    int64    `json:"revision,omitempty"`    // hash, compact
-	Doubt       Doubt    `json:"doubt,omitempty"`       // hash: whether the member's keys are doubted
-	Alarm       string   `json:"alarm,omitempty"`       // disarm: its kind
-	Source      *Source  `json:"source,omitempty"`      // stage; start of a founder made from one
-	Pause       *Pause   `json:"pause,omitempty"`       // pause
+	// KeepFor is how long a backup is kept at least, from its beginning.
+	KeepFor  time.Duration `json:"keepFor,omitempty"`
+	Keys     bool          `json:"keys,omitempty"`     // drill: key by key; without a backup, of the own member's data
+	Revision int64         `json:"revision,omitempty"` // hash, compact
+	Doubt    Doubt         `json:"doubt,omitempty"`    // hash: whether the member's keys are doubted
+	Alarm    string        `json:"alarm,omitempty"`    // disarm: its kind
+	Source   *Source       `json:"source,omitempty"`   // stage; start of a founder made from one
+	Pause    *Pause        `json:"pause,omitempty"`    // pause
 }
 
 func (o Op) String() string {

@@ -462,8 +462,8 @@ func TestProofOfWhatIsGone(t *testing.T) {
 			if _, err := c.Open(t.Context(), b.Name, Identities{}); what == "removed" && !errors.Is(err, ErrDamaged) {
 				t.Errorf("open: %v", err)
 			}
-			if err := c.look(t.Context(), []Entry{got.Entry}, func(_ Entry, _ string, proven bool) {
-				if proven {
+			if err := c.look(t.Context(), []Entry{got.Entry}, func(b Backup, _ string) {
+				if b.Proven() {
 					t.Error("it is proven when backups are pruned")
 				}
 			}); err != nil {

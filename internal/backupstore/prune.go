@@ -27,7 +27,7 @@ const MinUnfinishedAge = time.Hour
 // was taken takes none away.
 //
 // It costs one listing, and the manifests of what would be removed: whether a
-// backup is pinned or proven matters only where it could go.
+// backup is pinned, proven or kept for a time matters only where it could go.
 func (c *Catalogue) Expire(ctx context.Context, p backup.Policy, used map[backup.Name]string, now time.Time) ([]backup.Verdict, error) {
 	verdicts, err := c.expire(ctx, p, used, now)
 	if err != nil {
@@ -57,9 +57,12 @@ func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup
 		}
 	}
 	newestProven := -1
-	if err := c.look(ctx, leaving, func(e Entry, pinned string, proven bool) {
-		i := at[e.Name]
-		all[i].Pinned, all[i].Proven = pinned, proven
+	if err := c.look(ctx, leaving, func(b Backup, pinned string) {
+		i := at[b.Name]
+		all[i].Pinned, all[i].Proven = pinned, b.Proven()
+		if b.Manifest != nil {
+			all[i].KeepUntil = b.Manifest.KeepUntil
+		}
 		if all[i].Proven && (newestProven < 0 || i < newestProven) {
 			newestProven = i
 		}
@@ -69,9 +72,9 @@ func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup
 	// A proven one may go only if a newer one is proven as well. Entries are
 	// sorted newest first, and it is seldom far from there.
 	for i, done := 0, false; i < newestProven && !done; i += together {
-		err := c.look(ctx, entries[i:min(i+together, newestProven)], func(e Entry, _ string, proven bool) {
-			all[at[e.Name]].Proven = proven
-			done = done || proven && !e.Name.Time().After(now)
+		err := c.look(ctx, entries[i:min(i+together, newestProven)], func(b Backup, _ string) {
+			all[at[b.Name]].Proven = b.Proven()
+			done = done || b.Proven() && !b.Name.Time().After(now)
 		})
 		if err != nil {
 			return nil, err
@@ -97,7 +100,7 @@ func atMost(now time.Time, entries []Entry) time.Time {
 // look reads the manifests of entries that have one, and then calls a function
 // with each. A backup whose manifest cannot be understood counts as pinned: it
 // may be of a later release, and say so itself.
-func (c *Catalogue) look(ctx context.Context, entries []Entry, found func(e Entry, pinned string, proven bool)) error {
+func (c *Catalogue) look(ctx context.Context, entries []Entry, found func(b Backup, pinned string)) error {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return !e.HasManifest })
 	backups, err := c.Describe(ctx, entries)
 	if err != nil {
@@ -108,7 +111,7 @@ func (c *Catalogue) look(ctx context.Context, entries []Entry, found func(e Entr
 		if b.Manifest != nil {
 			pinned = b.Manifest.Pinned
 		}
-		found(b.Entry, pinned, b.Proven())
+		found(b, pinned)
 	}
 	return nil
 }

@@ -105,6 +105,29 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// A backup that was taken to be kept for a time goes by the policy only after it.
+func TestPruneKeepsForATime(t *testing.T) {
+	store := memory.New()
+	c := New(store)
+	names := quarters(t, store, 3, backup.Manifest{})
+	m := backup.Manifest{KeepUntil: noon.Add(time.Hour)}
+	put(t, store, key(names[2], backup.FileManifest), m.Encode())
+	for _, test := range []struct {
+		now  time.Time
+		keep bool
+		rule backup.Rule
+	}{{noon, true, backup.KeptUntil}, {noon.Add(time.Hour), false, backup.RemovedOld}} {
+		verdicts, err := c.Prune(t.Context(), backup.Policy{}, nil, test.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := verdicts[len(verdicts)-1]
+		if v.Name != names[2] || v.Keep != test.keep || !slices.Equal(v.Rules, []backup.Rule{test.rule}) {
+			t.Errorf("at %s: %+v", test.now, verdicts)
+		}
+	}
+}
+
 // Where nothing can go, nothing is read but the listing.
 func TestPruneReadsWhatCouldGo(t *testing.T) {
 	store := memory.New()

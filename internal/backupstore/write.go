@@ -32,6 +32,8 @@ type Request struct {
 	// Manifest has what the caller knows: cluster and member, host, reason,
 	// position. What the writing itself shows is filled in.
 	Manifest backup.Manifest
+	// KeepFor is how long it is kept at least, whatever the policy; zero: as that has it.
+	KeepFor time.Duration
 	// Compression is Gzip if empty.
 	Compression backup.Compression
 	Recipients  Recipients
@@ -171,6 +173,9 @@ func (w *writing) run(ctx context.Context, req Request, source io.Reader, began 
 	m := req.Manifest
 	m.Format, m.File, m.Encoding, m.Recipients = backup.ManifestFormat, w.file, e, req.Recipients.names
 	m.EtcdVersion, m.Started = req.Meta.EtcdVersion, began.UTC().Truncate(time.Millisecond)
+	if req.KeepFor > 0 {
+		m.KeepUntil = began.UTC().Add(req.KeepFor).Truncate(time.Second)
+	}
 	revision := int64(0)
 	m.Snapshot, m.Stored, revision, err = w.store(ctx, req, e, source)
 	if err != nil {

@@ -117,6 +117,7 @@ func backupCommand(program daemon.Program) *cobra.Command {
 }
 
 func (b *backups) create() *cobra.Command {
+	var keepFor time.Duration
 	c := &cobra.Command{
 		Use: "create", Short: "Have the leading daemon take a backup now", Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -134,9 +135,10 @@ func (b *backups) create() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.wish(cmd.Context(), f, control.Wish{Kind: cluster.CommandBackup, By: whoTypes()}, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return b.wish(cmd.Context(), f, control.Wish{Kind: cluster.CommandBackup, KeepFor: keepFor, By: whoTypes()}, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	c.Flags().Var(dayDuration{&keepFor}, "keep-for", "keep it at least for so long, such as 90d, whatever the cluster keeps")
 	c.Flags().DurationVar(&b.wait, "wait", 0, "wait so long for the backup; --wait alone waits five minutes")
 	c.Flags().Lookup("wait").NoOptDefVal = "5m"
 	return c

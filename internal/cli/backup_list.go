@@ -28,8 +28,10 @@ type listedBackup struct {
 	// Encrypted: the secret key is needed to read it.
 	Encrypted bool   `json:"encrypted"`
 	Pinned    string `json:"pinned,omitempty"` // why it is never to be pruned
-	Proven    string `json:"proven,omitempty"` // how deep the last verification went
-	Problem   string `json:"problem,omitempty"`
+	// KeepUntil is when it may be pruned at the earliest, where that was asked for.
+	KeepUntil time.Time `json:"keepUntil,omitzero"`
+	Proven    string    `json:"proven,omitempty"` // how deep the last verification went
+	Problem   string    `json:"problem,omitempty"`
 }
 
 // notKnown stands where there is nothing to print.
@@ -70,7 +72,7 @@ func listedAs(x backupstore.Backup) listedBackup {
 	row.Revision, exact = x.Manifest.Revision()
 	row.AtLeast = row.Revision > 0 && !exact
 	if m := x.Manifest; m != nil {
-		row.Reason, row.Pinned = string(m.Reason), m.Pinned
+		row.Reason, row.Pinned, row.KeepUntil = string(m.Reason), m.Pinned, m.KeepUntil
 		if x.Proven() {
 			row.Proven = string(m.Verifications[len(m.Verifications)-1].Depth)
 		}
@@ -90,7 +92,7 @@ func printBackups(w io.Writer, rows []listedBackup) {
 		}
 		atLeast = atLeast || r.AtLeast
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, tookWords(time.Since(r.At)), sizeWords(r.Size), versionWords(r.Version),
-			revisionWords(r), numberWords(r.Keys), cmp.Or(r.Reason, notKnown), yesWords(r.Encrypted), proven, backupstore.OneLine(r.Pinned))
+			revisionWords(r), numberWords(r.Keys), cmp.Or(r.Reason, notKnown), yesWords(r.Encrypted), proven, backupstore.OneLine(cmp.Or(r.Pinned, keepWords(r.KeepUntil))))
 	}
 	_ = t.Flush()
 	if atLeast {
@@ -108,6 +110,14 @@ func yesWords(b bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// keepWords stand where a pin does: it is one for a time.
+func keepWords(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return "until " + at.UTC().Format(time.DateTime)
 }
 
 func versionWords(v cluster.Version) string {
@@ -199,6 +209,9 @@ func printShown(w io.Writer, x backupstore.Backup, r listedBackup) {
 		row("encrypted", "to %v", m.Recipients)
 	}
 	row("pinned", "%s", cmp.Or(m.Pinned, "no"))
+	if !m.KeepUntil.IsZero() {
+		row("kept until", "%s at least", m.KeepUntil.Format(time.RFC3339))
+	}
 	if len(m.Verifications) == 0 {
 		row("verified", "never")
 	}

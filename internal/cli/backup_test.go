@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/backup"
 )
@@ -131,6 +132,36 @@ func TestBackupIdentity(t *testing.T) {
 		if s := etcdadm(t, "backup", command, fixtureBackup, "--store", url, "--identity", "/does/not/exist"); s.code != ExitError || !strings.Contains(s.errs, "/does/not/exist") {
 			t.Errorf("%s: exit %d, %s%s", command, s.code, s.out, s.errs)
 		}
+	}
+}
+
+// A backup that is asked for to be kept says so in the queue, and in the list once it is there.
+func TestBackupKeepFor(t *testing.T) {
+	dir, url := aStore(t)
+	etcdadm(t, "backup", "create", "--store", url, "--keep-for", "90d").must(t)
+	if out := etcdadm(t, "queue", "list", "--store", url).must(t); !strings.Contains(out, "backup --keep-for 90d") {
+		t.Errorf("the queue says\n%s", out)
+	}
+	if s := etcdadm(t, "backup", "create", "--store", url, "--keep-for", "-1h"); s.code == ExitOK {
+		t.Errorf("a backup is kept for less than nothing:\n%s", s.out)
+	}
+	const name = "2026-11-21T03:00:00Z-000009"
+	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inStore(t, dir, name, "etcd.backup.gz", "x")
+	inStore(t, dir, name, backup.FileManifest, string(backup.Manifest{KeepUntil: time.Date(2027, 2, 19, 3, 0, 0, 0, time.UTC)}.Encode()))
+	inStore(t, dir, name, backup.FileMeta, `{"etcdVersion":"3.6.16"}`)
+	if out := etcdadm(t, "backup", "list", "--store", url).must(t); !strings.Contains(out, "until 2027-02-19 03:00:00") {
+		t.Errorf("the list says\n%s", out)
+	}
+	var rows []listedBackup
+	decode(t, etcdadm(t, "backup", "list", "--store", url, "-o", "json").must(t), &rows)
+	if rows[0].Name != name || rows[0].KeepUntil.Year() != 2027 {
+		t.Errorf("%+v", rows)
+	}
+	if out := etcdadm(t, "backup", "show", name, "--store", url).must(t); !strings.Contains(out, "2027-02-19T03:00:00Z at least") {
+		t.Errorf("it shows\n%s", out)
 	}
 }
 

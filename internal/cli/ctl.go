@@ -338,6 +338,9 @@ func wishWords(w *control.Wish) string {
 	if w.Dir != "" {
 		words = append(words, "--dir "+w.Dir)
 	}
+	if w.KeepFor > 0 {
+		words = append(words, "--keep-for "+dayDuration{&w.KeepFor}.String())
+	}
 	return strings.Join(append(words, moreWords(nil, w.Lost, w.Count)...), " ")
 }
 

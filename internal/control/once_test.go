@@ -20,14 +20,14 @@ func TestOnce(t *testing.T) {
 		t.Errorf("it is called %s", backup)
 	}
 	for range 2 {
-		if err := f.AddWishOnce(ctx, backup, control.Wish{Kind: cluster.CommandBackup}); err != nil {
+		if err := f.AddWishOnce(ctx, backup, control.Wish{Kind: cluster.CommandBackup, KeepFor: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.AddRestoreOnce(ctx, restore, control.RestoreBackup{Backup: "2026-11-20T10:00:00Z-000001", Lost: []cluster.HostID{"a"}}); err != nil {
 			t.Fatal(err)
 		}
 		queued, err := f.Commands(ctx)
-		if err != nil || len(queued) != 2 || queued[0].Name != backup || queued[1].Name != restore || len(queued[1].Restore.Lost) != 1 {
+		if err != nil || len(queued) != 2 || queued[0].Name != backup || queued[0].Wish.KeepFor != time.Hour || queued[1].Name != restore || len(queued[1].Restore.Lost) != 1 {
 			t.Errorf("the queue has %+v, %v", queued, err)
 		}
 	}
@@ -42,7 +42,7 @@ func TestOnce(t *testing.T) {
 	if queued, err := f.Commands(ctx); err != nil || len(queued) != 0 {
 		t.Errorf("what ended is in the queue again: %+v, %v", queued, err)
 	}
-	for name, wish := range map[string]control.Wish{"../x": {Kind: cluster.CommandBackup}, backup: {Kind: "dance"}} {
+	for name, wish := range map[string]control.Wish{"../x": {Kind: cluster.CommandBackup}, backup: {Kind: "dance"}, restore: {Kind: cluster.CommandBackup, KeepFor: -1}} {
 		if err := f.AddWishOnce(ctx, name, wish); err == nil {
 			t.Errorf("%s with %v was taken", name, wish)
 		}

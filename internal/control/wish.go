@@ -25,6 +25,9 @@ type Wish struct {
 	Lost []cluster.HostID    `json:"lost,omitempty"`
 	// Count, when given, is the member count that is wanted from then on.
 	Count *cluster.CountChange `json:"count,omitempty"`
+	// KeepFor is how long a backup is kept at least; zero: as the policy has it. Daemons of a release that does not know it
+	// reject the command.
+	KeepFor time.Duration `json:"keepFor,omitempty"` // nanoseconds
 	// Seen is what a person saw who asks for an undo; nil: nobody looked.
 	Seen *cluster.Seen `json:"seen,omitempty"`
 	// By is who asked, as others may know them. It is told, and nothing hangs on it.
@@ -39,6 +42,9 @@ type wishFile struct {
 func (w Wish) check() error {
 	switch w.Kind {
 	case cluster.CommandBackup:
+		if w.KeepFor < 0 {
+			return fmt.Errorf("it has a backup kept for %s", w.KeepFor)
+		}
 	case cluster.CommandRecover:
 		if w.Host == "" {
 			return errors.New("it names no host to recover from")

@@ -72,7 +72,7 @@ func TestBackupOp(t *testing.T) {
 		}
 		d := m.boot(with)
 		defer d.end()
-		op := cluster.Op{Kind: cluster.OpBackup, Host: "h1", Member: 9, Cluster: 0xc, Reason: "periodic", Command: "c1"}
+		op := cluster.Op{Kind: cluster.OpBackup, Host: "h1", Member: 9, Cluster: 0xc, Reason: "periodic", Command: "c1", KeepFor: time.Hour}
 		d.mustRefuse(1, op) // there is no member
 		m.joined()
 		d.must(1, prepareOp)
@@ -99,7 +99,7 @@ func TestBackupOp(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if b := d.look(1).Taken; b == nil || !b.Running || len(orders) != 1 || orders[0].Member != 9 || orders[0].Cluster != 0xc {
+		if b := d.look(1).Taken; b == nil || !b.Running || len(orders) != 1 || orders[0].Member != 9 || orders[0].Cluster != 0xc || orders[0].KeepFor != time.Hour {
 			t.Fatalf("%+v, ordered were %+v", b, orders)
 		}
 		end <- nil

@@ -287,7 +287,7 @@ func asCommand(c control.Command, ended []control.Ended) cluster.Command {
 		}
 	case c.Wish != nil:
 		out.Kind, out.Host, out.Dir, out.Lost = c.Wish.Kind, c.Wish.Host, c.Wish.Dir, slices.Clone(c.Wish.Lost)
-		out.Count, out.Seen = c.Wish.Count, c.Wish.Seen
+		out.Count, out.Seen, out.KeepFor = c.Wish.Count, c.Wish.Seen, c.Wish.KeepFor
 	}
 	return out
 }

@@ -30,7 +30,7 @@ const countTimeout = 10 * time.Second
 func (s *Sources) Backup(ctx context.Context, l record.Launch, o bulk.BackupOrder) (cluster.Backup, error) {
 	defer cores.TakeAll()()
 	b, err := s.backUp(ctx, l, backupstore.Request{
-		Meta:     metaOf(o.Spec),
+		Meta: metaOf(o.Spec), KeepFor: o.KeepFor,
 		Manifest: backup.Manifest{Cluster: s.o.Cluster, Host: s.o.Host, Reason: backup.Reason(o.Reason)},
 	})
 	s.o.Backed(err)

@@ -53,7 +53,7 @@ func (r *Reconciler) Backups() *Requests {
 			b := o.(*v1alpha1.EtcdBackup)
 			return asked{b.Spec.Cluster, &b.Status, func(s *sight) *request.Hindrance { return request.Backup(&s.world) },
 				func(ctx context.Context, _ *sight, f *control.Folder, command string) error {
-					return f.AddWishOnce(ctx, command, control.Wish{Kind: cluster.CommandBackup, By: "EtcdBackup " + b.Name})
+					return f.AddWishOnce(ctx, command, control.Wish{Kind: cluster.CommandBackup, KeepFor: b.Spec.KeepFor.Or(0), By: "EtcdBackup " + b.Name})
 				}}
 		},
 	}}

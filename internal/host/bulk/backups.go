@@ -36,7 +36,7 @@ func (b *Backups) Take(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 	b.taken = &begun
 	over, giveUp := context.WithCancelCause(context.Background())
 	b.giveUp = giveUp
-	order := BackupOrder{Reason: op.Reason, Member: s.Local.Member, Cluster: s.Local.Cluster, Spec: b.Memory.Spec(), Highest: b.Memory.Highest()}
+	order := BackupOrder{Reason: op.Reason, Member: s.Local.Member, Cluster: s.Local.Cluster, Spec: b.Memory.Spec(), Highest: b.Memory.Highest(), KeepFor: op.KeepFor}
 	b.mu.Unlock()
 	launch := *s.Launch
 	if !b.Work.InBackground(backupDeadline, func(ctx context.Context) {

@@ -95,4 +95,5 @@ type BackupOrder struct {
 	Cluster cluster.ClusterID
 	Spec    *cluster.Spec // as the predecessor's readers expect it beside a backup
 	Highest cluster.Progress
+	KeepFor time.Duration // at least; zero: as the policy has it
 }

@@ -65,6 +65,15 @@ func BackupFirstOr(v *View, command, before string, takesAway bool, reason words
 	return nil
 }
 
+// TakeAsked is TakeBackup for a command that asks for one.
+func TakeAsked(v *View, c *cluster.Command) *decision.Decision {
+	d := TakeBackup(v, c.Name, BackupRequested)
+	if d != nil {
+		d.Action.Ops[0].Op.KeepFor = c.KeepFor
+	}
+	return d
+}
+
 // TakeBackup has the follower that is closest to raft's leader take a backup;
 // the leader itself only when no follower is up.
 func TakeBackup(v *View, command, reason string) *decision.Decision {

@@ -26,7 +26,7 @@ func BackUp(v *step.View) *decision.Decision {
 		case c.Malformed != "":
 			return decision.EndCommand(c.Name, decision.CommandRejected, c.Malformed)
 		case t == nil:
-			return step.TakeBackup(v, c.Name, step.BackupRequested)
+			return step.TakeAsked(v, c)
 		case t.Running:
 			return nil
 		case t.Error != "":
