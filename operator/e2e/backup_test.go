@@ -3,8 +3,10 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/api/v1alpha1"
@@ -14,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func etcdBackup(t *testing.T, ns, name string) *unstructured.Unstructured {
@@ -142,5 +146,96 @@ func TestBackupTakenOut(t *testing.T) {
 	must(t, h.turn(t.Context()))
 	if n := len(h.ended()); n > 0 {
 		t.Errorf("%d backups were taken", n)
+	}
+}
+
+func (h *hand) schedule() *v1alpha1.EtcdBackupSchedule {
+	s := &v1alpha1.EtcdBackupSchedule{}
+	must(h.t, h.c.Get(h.t.Context(), h.key("often"), s))
+	return s
+}
+
+// scheduled are the EtcdBackups of the namespace, by their names, which sort by time.
+func (h *hand) scheduled() (names []string) {
+	all := &v1alpha1.EtcdBackupList{}
+	must(h.t, h.c.List(h.t.Context(), all, client.InNamespace(h.ns)))
+	for _, b := range all.Items {
+		names = append(names, b.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A schedule has one backup taken at each of its times; one for all that passed while no operator ran, whenever that was
+// killed; none while it is suspended, and none for then; and keeps a few of its objects. What is no schedule says so.
+func TestSchedule(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	now := time.Now()
+	clock := func() time.Time { return now }
+	r, _ := operator(h.c, -1, clock)
+	look := func(r *reconcile.Reconciler) error {
+		for range 3 {
+			if _, err := (&reconcile.Schedules{Reconciler: r}).Reconcile(t.Context(), ctrl.Request{NamespacedName: h.key("often")}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", oneWithStore+"schedule\"}"))))
+	must(t, h.settle(r, "create", h.ready(1, 1)))
+	must(t, h.c.Create(t.Context(), object(t, ns, "kind: EtcdBackupSchedule\nmetadata: {name: often}\nspec: {cluster: main, schedule: \"* * * * *\", timeZone: Europe/Berlin, keepFor: 90d}")))
+	now = h.schedule().CreationTimestamp.Time
+	must(t, look(r))
+	if s := h.schedule().Status; s.Phase != v1alpha1.ScheduleActive || s.NextTime == nil || len(h.scheduled()) > 0 {
+		t.Fatalf("%+v, %v", s, h.scheduled())
+	}
+	for i := range 8 {
+		now = now.Add(time.Duration(i+1) * time.Minute) // at first each time, then after ever longer absences
+		for lives := 0; ; lives++ {
+			mortal, _ := operator(h.c, lives, clock)
+			err := look(mortal)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+		}
+		all := h.scheduled()
+		if want := min(i+1, 6); len(all) != want {
+			t.Fatalf("after %d absences there are %v", i+1, all)
+		}
+		newest := all[len(all)-1]
+		if want := now.UTC().Truncate(time.Minute).Format("often-20060102-1504"); newest != want || h.backup(newest).Spec.KeepFor != "90d" {
+			t.Errorf("made %s at %s: %+v", newest, now, h.backup(newest).Spec)
+		}
+		must(t, h.settleBackup(r, newest, v1alpha1.Done, ""))
+		must(t, look(r))
+	}
+	if n := len(h.ended()); n != 8 {
+		t.Errorf("%d backups were taken", n)
+	}
+	if all := h.scheduled(); len(all) != 5 {
+		t.Errorf("there are %v", all)
+	}
+
+	set := func(spec string, phase, says string) {
+		t.Helper()
+		must(t, h.c.Patch(t.Context(), h.schedule(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{`+spec+`}}`))))
+		must(t, look(r))
+		if s := h.schedule().Status; s.Phase != phase || !strings.Contains(s.Reason, says) {
+			t.Errorf("%s: %+v", spec, s)
+		}
+	}
+	before := h.scheduled()
+	set(`"suspend":true`, v1alpha1.ScheduleSuspended, "spec.suspend is true")
+	now = now.Add(time.Hour)
+	must(t, look(r))
+	set(`"suspend":false`, v1alpha1.ScheduleActive, "")
+	set(`"timeZone":"Europe/Bielefeld"`, v1alpha1.ScheduleRefused, "no time zone")
+	set(`"timeZone":"UTC","schedule":"61 * * * *"`, v1alpha1.ScheduleRefused, "spec.schedule")
+	if after := h.scheduled(); !slices.Equal(after, before) {
+		t.Errorf("there were %v, and are %v", before, after)
 	}
 }

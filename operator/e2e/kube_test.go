@@ -37,6 +37,7 @@ var kube struct {
 	sync.Once
 	config *rest.Config
 	client client.Client
+	server *testkube.Server
 	why    string // it is not there
 	end    []func()
 }
@@ -101,6 +102,7 @@ func begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	kube.server = server
 	kube.end = append(kube.end, server.Close)
 	kube.config = &rest.Config{Host: server.URL, Transport: server.Client.Transport, QPS: -1}
 	if kube.client, err = client.New(kube.config, client.Options{Scheme: scheme}); err != nil {

@@ -265,5 +265,8 @@ func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
 	if err := b.Complete(r); err != nil {
 		return err
 	}
-	return r.Backups().Setup(m, workers)
+	if err := r.Backups().Setup(m, workers); err != nil {
+		return err
+	}
+	return (&Schedules{r}).Setup(m, workers)
 }

@@ -72,8 +72,10 @@ func (s RequestStatus) Ended() bool { return s.Phase == Done || s.Phase == Faile
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.cluster`
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.spec.schedule`
-// +kubebuilder:printcolumn:name="Suspend",type=boolean,JSONPath=`.spec.suspend`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Last",type=date,JSONPath=`.status.lastTime`
+// +kubebuilder:printcolumn:name="Next",type=string,JSONPath=`.status.nextTime`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 100",message="metadata.name has more than 100 characters: names of EtcdBackups are made of it; choose a shorter one"
 type EtcdBackupSchedule struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -112,11 +114,30 @@ type ScheduleSpec struct {
 
 // ScheduleStatus is what became of a schedule.
 type ScheduleStatus struct {
+	// Phase is Active, Suspended or Refused.
+	// +optional
+	Phase string `json:"phase,omitempty"`
+	// Reason says why no backup is taken.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// LastTime is the newest time of the schedule that an EtcdBackup was made for.
 	// +optional
 	LastTime *metav1.Time `json:"lastTime,omitempty"`
 	// +optional
-	Reason string `json:"reason,omitempty"`
+	NextTime *metav1.Time `json:"nextTime,omitempty"`
+	// Since is when the schedule was made or changed: no earlier time is made up for.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
+
+// Values of ScheduleStatus.Phase.
+const (
+	ScheduleActive    = "Active"
+	ScheduleSuspended = "Suspended"
+	ScheduleRefused   = "Refused"
+)
 
 // EtcdRestore makes a new generation of a cluster from a backup, a survivor or data that was set aside.
 //
