@@ -160,7 +160,7 @@ func (w *World) Deaf() string {
 		if refused := w.refused(); refused != nil {
 			return "it is not made yet: " + refused.Sentence
 		}
-		return "it is not made yet"
+		return "it is not made yet; its condition Ready says what it waits for"
 	}
 	return ""
 }

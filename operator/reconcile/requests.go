@@ -63,9 +63,12 @@ func (r *Reconciler) Backups() *Requests {
 func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	s, o, out, err := r.see(ctx, r.Cached, q.NamespacedName)
-	if err == nil && (out.Ask || out.Gone) { // by what may be old
-		s, o, out, err = r.see(ctx, r.Live, q.NamespacedName)
+	s, o, out, err := r.see(ctx, r.Cached, r.Cached, q.NamespacedName)
+	if err == nil && out.Ask { // by what may be old; the record is written on the version that was seen
+		s, o, out, err = r.see(ctx, r.Live, r.Cached, q.NamespacedName)
+	}
+	if err == nil && out.Gone {
+		s, o, out, err = r.see(ctx, r.Live, r.Live, q.NamespacedName)
 	}
 	if err != nil || o == nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -95,9 +98,10 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 }
 
 // see is a request with its cluster, and what becomes of it; no object: there is nothing to do. No sight: there is no cluster.
-func (r *Requests) see(ctx context.Context, from client.Reader, key client.ObjectKey) (*sight, client.Object, request.Outcome, error) {
+// A rival for the store is not looked for, which is a look at all clusters: who has one and a record goes on.
+func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.ObjectKey) (*sight, client.Object, request.Outcome, error) {
 	o := r.kind.object()
-	if err := from.Get(ctx, key, o); err != nil {
+	if err := of.Get(ctx, key, o); err != nil {
 		return nil, nil, request.Outcome{}, err
 	}
 	a := r.kind.read(o)
@@ -113,7 +117,7 @@ func (r *Requests) see(ctx context.Context, from client.Reader, key client.Objec
 	if err != nil {
 		return nil, nil, request.Outcome{}, err
 	}
-	s, err := r.look(ctx, from, ec)
+	s, err := r.gather(ctx, from, ec)
 	if err != nil {
 		return nil, nil, request.Outcome{}, err
 	}
