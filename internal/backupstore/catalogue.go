@@ -56,6 +56,7 @@ var (
 type Catalogue struct {
 	store    blob.Store
 	retained retained
+	kept     sync.Map // backup.Name to the time until when it is kept, which is written once
 }
 
 // New gives the catalogue of a store. It reads nothing.

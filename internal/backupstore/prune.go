@@ -27,7 +27,8 @@ const MinUnfinishedAge = time.Hour
 // was taken takes none away.
 //
 // It costs one listing, and the manifests of what would be removed: whether a
-// backup is pinned, proven or kept for a time matters only where it could go.
+// backup is pinned, proven or kept for a time matters only where it could go. One that
+// is kept for a time costs its manifest once.
 func (c *Catalogue) Expire(ctx context.Context, p backup.Policy, used map[backup.Name]string, now time.Time) ([]backup.Verdict, error) {
 	verdicts, err := c.expire(ctx, p, used, now)
 	if err != nil {
@@ -47,6 +48,9 @@ func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup
 	for i, e := range entries {
 		all[i] = backup.Candidate{Name: e.Name, Used: used[e.Name], Retained: c.retained.has(e.Name, now)}
 		at[e.Name] = i
+		if until, known := c.kept.Load(e.Name); known {
+			all[i].KeepUntil = until.(time.Time)
+		}
 	}
 	// Another reason to keep one backup never removes a different one, so only
 	// those that would go by their names have to be looked at.
@@ -60,8 +64,9 @@ func (c *Catalogue) expire(ctx context.Context, p backup.Policy, used map[backup
 	if err := c.look(ctx, leaving, func(b Backup, pinned string) {
 		i := at[b.Name]
 		all[i].Pinned, all[i].Proven = pinned, b.Proven()
-		if b.Manifest != nil {
+		if b.Manifest != nil && b.Manifest.KeepUntil.After(all[i].KeepUntil) {
 			all[i].KeepUntil = b.Manifest.KeepUntil
+			c.kept.Store(b.Name, b.Manifest.KeepUntil)
 		}
 		if all[i].Proven && (newestProven < 0 || i < newestProven) {
 			newestProven = i

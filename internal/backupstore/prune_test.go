@@ -105,25 +105,33 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// A backup that was taken to be kept for a time goes by the policy only after it.
+// A backup that was taken to be kept for a time goes by the policy only after it. Until then its manifest is read once.
 func TestPruneKeepsForATime(t *testing.T) {
 	store := memory.New()
 	c := New(store)
 	names := quarters(t, store, 3, backup.Manifest{})
 	m := backup.Manifest{KeepUntil: noon.Add(time.Hour)}
 	put(t, store, key(names[2], backup.FileManifest), m.Encode())
+	gets := 0
+	store.Inject(func(_ context.Context, call memory.Call) memory.Fault {
+		if call.Op == memory.Get && strings.HasPrefix(call.Key, string(names[2])) {
+			gets++
+		}
+		return memory.Fault{}
+	})
 	for _, test := range []struct {
 		now  time.Time
 		keep bool
 		rule backup.Rule
-	}{{noon, true, backup.KeptUntil}, {noon.Add(time.Hour), false, backup.RemovedOld}} {
+		gets int // so far, of its meta and its manifest
+	}{{noon, true, backup.KeptUntil, 2}, {noon.Add(time.Minute), true, backup.KeptUntil, 2}, {noon.Add(time.Hour), false, backup.RemovedOld, 4}} {
 		verdicts, err := c.Prune(t.Context(), backup.Policy{}, nil, test.now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		v := verdicts[len(verdicts)-1]
-		if v.Name != names[2] || v.Keep != test.keep || !slices.Equal(v.Rules, []backup.Rule{test.rule}) {
-			t.Errorf("at %s: %+v", test.now, verdicts)
+		if v.Name != names[2] || v.Keep != test.keep || !slices.Equal(v.Rules, []backup.Rule{test.rule}) || gets != test.gets {
+			t.Errorf("at %s: %+v, read %d times", test.now, verdicts, gets)
 		}
 	}
 }
