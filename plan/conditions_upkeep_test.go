@@ -127,6 +127,12 @@ func TestConditionsOfBackups(t *testing.T) {
 			}},
 			{"no backups are wanted", func(o *cluster.Observation) { o.Backups.Interval = 0 }},
 		}, nil},
+		{"one that is asked for is kept for as long as that says", then(wants, func(o *cluster.Observation) {
+			o.Commands = []cluster.Command{{Name: "c", At: o.At, Kind: cluster.CommandBackup, KeepFor: time.Hour}}
+		}), func(v *step.View) bool {
+			d := upkeep.BackUp(v)
+			return d != nil && d.Action != nil && d.Action.Ops[0].Op.KeepFor == time.Hour && d.Action.Ops[0].Op.Command == "c"
+		}, []otherwise{{"it says nothing", func(o *cluster.Observation) { o.Commands[0].KeepFor = 0 }}}, nil},
 		{"one is taken before a change", wants, ordered, []otherwise{
 			{"nobody wants backups", func(o *cluster.Observation) { o.Backups.Interval = 0 }},
 			{"the store was not listed yet", func(o *cluster.Observation) { o.Backups.At = time.Time{} }},
