@@ -57,7 +57,10 @@ func (h *hand) ended() []control.Ended {
 	return all
 }
 
-const oneWithStore = "size: 1, version: 3.6.16, storage: {size: 1Gi}, backup: {store: \"s3://b/"
+// withStore is a cluster of one member with a store that no other test's has.
+func withStore(ns string) string {
+	return etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}, backup: {store: \"s3://b/"+ns+"\"}")
+}
 
 // A backup waits for a cluster that is not there yet, for its store, for the end of a pause and of its sleep, and is taken
 // then; an EtcdBackup of a cluster that is being deleted fails. Each says why in words.
@@ -71,7 +74,7 @@ func TestBackupWaits(t *testing.T) {
 	must(t, h.settleBackup(r, "b", v1alpha1.Queued, "it is not made yet"))
 	must(t, h.settle(r, "create", h.ready(1, 1)))
 	must(t, h.settleBackup(r, "b", v1alpha1.Queued, "names no store"))
-	h.patch(`{"spec":{"backup":{"store":"s3://b/waits"}}}`)
+	h.patch(`{"spec":{"backup":{"store":"s3://b/` + ns + `"}}}`)
 	must(t, h.settleBackup(r, "b", v1alpha1.Queued, "no host runs that has the store"))
 	h.patch(`{"spec":{"paused":true}}`)
 	must(t, h.settleBackup(r, "b", v1alpha1.Queued, "spec.paused is true"))
@@ -95,7 +98,7 @@ func TestBackupOnce(t *testing.T) {
 	_, ns := server(t)
 	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
 	r, _ := operator(h.c, -1, nil)
-	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", oneWithStore+"once\"}"))))
+	must(t, h.c.Create(t.Context(), object(t, ns, withStore(ns))))
 	must(t, h.settle(r, "create", h.ready(1, 1)))
 	killed := 0
 	for i := range 3 {
@@ -132,7 +135,7 @@ func TestBackupTakenOut(t *testing.T) {
 	_, ns := server(t)
 	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
 	r, _ := operator(h.c, -1, nil)
-	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", oneWithStore+"out\"}"))))
+	must(t, h.c.Create(t.Context(), object(t, ns, withStore(ns))))
 	must(t, h.settle(r, "create", h.ready(1, 1)))
 	must(t, h.c.Create(t.Context(), etcdBackup(t, ns, "b")))
 	must(t, h.settleBackup(r, "b", v1alpha1.Queued, "have not begun it"))
@@ -182,7 +185,7 @@ func TestSchedule(t *testing.T) {
 		}
 		return nil
 	}
-	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", oneWithStore+"schedule\"}"))))
+	must(t, h.c.Create(t.Context(), object(t, ns, withStore(ns))))
 	must(t, h.settle(r, "create", h.ready(1, 1)))
 	must(t, h.c.Create(t.Context(), object(t, ns, "kind: EtcdBackupSchedule\nmetadata: {name: often}\nspec: {cluster: main, schedule: \"* * * * *\", timeZone: Europe/Berlin, keepFor: 90d}")))
 	now = h.schedule().CreationTimestamp.Time

@@ -133,7 +133,7 @@ func TestBackupByDaemon(t *testing.T) {
 	_, ns := server(t)
 	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
 	r, _ := operator(h.c, -1, nil)
-	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", `size: 1, version: 3.7.3, storage: {size: 1Gi}, backup: {store: "s3://b/daemon"}`))))
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", `size: 1, version: 3.7.3, storage: {size: 1Gi}, backup: {store: "s3://b/`+ns+`"}`))))
 	d := &daemon{t: t}
 	turn := func(ctx context.Context) error {
 		_, err := r.Reconcile(ctx, request(h))

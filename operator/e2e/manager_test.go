@@ -60,7 +60,7 @@ func TestTwoOperators(t *testing.T) {
 	stop, leads := manager(t, by, ns, "one")
 	<-leads
 	_, waits := manager(t, by, ns, "two")
-	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 3, version: 3.6.16, storage: {size: 1Gi}, backup: {store: \"s3://b/two-operators\"}"))))
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 3, version: 3.6.16, storage: {size: 1Gi}, backup: {store: \"s3://b/"+ns+"\"}"))))
 	must(t, h.c.Create(t.Context(), etcdBackup(t, ns, "b")))
 	must(t, h.c.Create(t.Context(), object(t, ns, "kind: EtcdBackupSchedule\nmetadata: {name: often}\nspec: {cluster: main, schedule: \"0 3 29 2 *\"}")))
 	settled := func(what string, holds func() error) {
