@@ -8,7 +8,8 @@
 // begun after that time. One is always run, and one that was begun is ended.
 //
 // A mutation is a file in mutations: header lines "rule:", "why:" and "test:"
-// (arguments of go test), and edits of the form
+// (arguments of go test), "module:" where it is about another module than the
+// root's, and edits of the form
 //
 //	== plan view.takeOut
 //	-- old
@@ -147,6 +148,7 @@ const (
 
 type mutation struct {
 	name, rule, why string
+	module          string // its directory; empty: the root's
 	test            []string
 	edits           []edit
 }
@@ -194,6 +196,8 @@ func parse(name, text string) (mutation, error) {
 			m.rule = value
 		case head == "why:":
 			m.why = value
+		case head == "module:":
+			m.module = value
 		case head == "test:":
 			m.test = strings.Fields(value)
 		case strings.TrimSpace(line) != "":
@@ -248,7 +252,7 @@ func (m mutation) try(ctx context.Context, files *tree) (verdict, said string, e
 			return "", "", err
 		}
 	}
-	out, err := goCommand(ctx, files.root, append([]string{"test", "-vet=off", "-failfast", "-p", "2"}, m.test...)...)
+	out, err := goCommand(ctx, filepath.Join(files.root, m.module), append([]string{"test", "-vet=off", "-failfast", "-p", "2"}, m.test...)...)
 	if ctx.Err() != nil {
 		return "", out, ctx.Err()
 	}

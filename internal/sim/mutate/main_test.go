@@ -45,7 +45,7 @@ func TestEveryMutationHasItsTest(t *testing.T) {
 			case strings.HasPrefix(arg, "-run="):
 				run = strings.TrimPrefix(arg, "-run=")
 			case strings.HasPrefix(arg, "./"):
-				dirs = append(dirs, arg)
+				dirs = append(dirs, filepath.Join(m.module, arg))
 			}
 		}
 		var names []string
