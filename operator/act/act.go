@@ -17,6 +17,7 @@ import (
 	"maps"
 	"reflect"
 	"strconv"
+	"time"
 
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -162,6 +164,54 @@ func (w *Writer) Scale(ctx context.Context, set *appsv1.StatefulSet, replicas in
 		said = nil
 	}
 	return w.patch(ctx, set, object{"spec": object{"replicas": replicas}, "metadata": object{"annotations": object{shape.AnnotationSpent: said}}})
+}
+
+// Roll gives the very set that was seen another template, and deletes the very pod that was made by a former one; nil:
+// there is none. Nothing is deleted after until: what was seen is too old then.
+func (w *Writer) Roll(ctx context.Context, set *appsv1.StatefulSet, template corev1.PodTemplateSpec, pod *corev1.Pod, until time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if err := w.retemplate(ctx, set, template); err != nil {
+		return err
+	}
+	if pod == nil {
+		return nil
+	}
+	if now := time.Now().Round(0); now.After(until.Round(0)) {
+		return fmt.Errorf("delete pod %s: %w", pod.Name, context.DeadlineExceeded)
+	}
+	uid := pod.UID
+	if err := w.Client.Delete(ctx, pod, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// TryRoll says what the API server would say to Roll. Nothing is done.
+func (w *Writer) TryRoll(ctx context.Context, set *appsv1.StatefulSet, template corev1.PodTemplateSpec, pod *corev1.Pod) error {
+	if err := w.retemplate(ctx, set, template, client.DryRunAll); err != nil || pod == nil {
+		return err
+	}
+	if err := w.Client.Delete(ctx, pod, client.DryRunAll); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// retemplate gives the very set that was seen another template.
+func (w *Writer) retemplate(ctx context.Context, set *appsv1.StatefulSet, template corev1.PodTemplateSpec, opts ...client.PatchOption) error {
+	data, err := json.Marshal([]object{
+		{"op": "replace", "path": "/metadata/uid", "value": set.UID},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": set.ResourceVersion},
+		{"op": "replace", "path": "/spec/template", "value": template},
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.Client.Patch(ctx, set.DeepCopy(), client.RawPatch(types.JSONPatchType, data), append(opts, client.FieldOwner(shape.Manager))...); err != nil {
+		return fmt.Errorf("change the template of %s: %w", set.Name, err)
+	}
+	return nil
 }
 
 type object = map[string]any

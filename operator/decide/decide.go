@@ -14,7 +14,7 @@ import (
 const most = 2
 
 // Next is what the operator does next. The order of the parts is policy: what forbids everything, the end, what has to be
-// there, the spec, and last what may go.
+// there, the spec, then what may go, and last which pods are replaced.
 func Next(w World) Decision {
 	var d Decision
 	if w.forbidden(&d) {
@@ -32,7 +32,6 @@ func Next(w World) Decision {
 		w.sleep(&d)
 		return d
 	}
-	w.backupOfHosts(&d)
 	if refused := w.refused(); refused != nil {
 		d.Waits = append(d.Waits, *refused)
 		return d
@@ -47,6 +46,9 @@ func Next(w World) Decision {
 	w.spec(&d)
 	if d.idle() {
 		d.Steps = w.leftovers(&d)
+	}
+	if d.idle() {
+		w.roll(&d)
 	}
 	return d
 }
@@ -95,23 +97,10 @@ func (w *World) forbidden(d *Decision) bool {
 	return true
 }
 
-// backupOfHosts tells of hosts whose daemons do not know what spec.backup is by now. Sets are made once.
-func (w *World) backupOfHosts(d *Decision) {
-	var names []string
-	for _, h := range w.Hosts {
-		if h.Running && h.OtherBackup && !h.Replace {
-			names = append(names, h.Name)
-		}
-	}
-	if len(names) > 0 {
-		d.Waits = append(d.Waits, Wait{Code: BackupNotApplied, Sentence: fmt.Sprintf("%s: made when spec.backup was another one, which stays theirs: put another host in the place of each, one after the other", strings.Join(names, ", ")),
-			Command: "kubectl annotate statefulset " + names[0] + " etcdadm.io/replace=backup"})
-	}
-}
-
 // pause has the daemons hold the member count, and does nothing else.
 func (w *World) pause(d *Decision) {
 	d.wait(Paused, "spec.paused is true: the operator changes nothing, and the daemons keep the members that are there")
+	w.letBe(d)
 	if w.Spec == nil || w.Spec.Hold {
 		return
 	}

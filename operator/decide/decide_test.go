@@ -44,7 +44,7 @@ func TestSilentSince(t *testing.T) {
 
 // What lets go of anything is decided past the cache.
 func TestTakes(t *testing.T) {
-	for _, k := range []Kind{StopHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, KeepData, LetGo} {
+	for _, k := range []Kind{StopHost, RollHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, KeepData, LetGo} {
 		if !k.Takes() {
 			t.Errorf("%s is decided by the cache alone", k)
 		}

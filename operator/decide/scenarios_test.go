@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,9 +23,10 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	budget 2
 //	spec count=3 hosts=1,2,3 hold                  without the line none is written
 //	intent voters=1,2,3 next=1,2,3,4 founding      without the line there is none
-//	told ago=1m hears=1,2,3 carries=1,2,3 spent=4 down blockers=no-host backed=1h proven=2h
-//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due pod=no replace kept spent=25h silent=6m backup=other|none
-//	also taken=NAME store=NAME unread ns-ends kind-ends shared
+//	told ago=1m hears=1,2,3 carries=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h
+//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due pod=no|going replace kept spent=25h silent=6m nostore old=set|pod|both stuck=WHY unready runs=1h
+//	pause p1 host=2 asked=1m                       the operator's; without a time another process asked for it
+//	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -51,6 +53,9 @@ func text(d Decision) string {
 		}
 		if s.Spent {
 			b.WriteString(" spent")
+		}
+		if s.Outage {
+			b.WriteString(" outage")
 		}
 		fmt.Fprintf(&b, ": %s\n", s.Why)
 	}
@@ -110,6 +115,11 @@ func read(t *testing.T, d *datadriven.TestData) World {
 			w.Intent = intentOf(args)
 		case "told":
 			w.Told = toldOf(args)
+		case "pause":
+			w.Pause = &Pause{ID: words[1], Host: "main-" + args["host"], For: PauseFor}
+			if has(args, "asked") {
+				w.Pause.Asked = ago(args["asked"])
+			}
 		case "host":
 			w.Hosts = append(w.Hosts, hostOf(number(words[1]), args))
 		case "also":
@@ -118,6 +128,12 @@ func read(t *testing.T, d *datadriven.TestData) World {
 			}
 			if has(args, "unread") {
 				w.Unread = "it is no JSON"
+			}
+			if has(args, "others") {
+				w.OthersPause = "main-" + args["others"]
+			}
+			if has(args, "pausesUnread") {
+				w.PausesUnread = "it is no JSON"
 			}
 			w.StoreOf, w.NamespaceEnds, w.KindEnds, w.Shared = args["store"], has(args, "ns-ends"), has(args, "kind-ends"), has(args, "shared")
 		default:
@@ -182,7 +198,19 @@ func intentOf(args map[string]string) *cluster.Intent {
 }
 
 func toldOf(args map[string]string) *Told {
-	t := &Told{At: ago(args["ago"]), AllUp: !has(args, "down")}
+	t := &Told{At: ago(args["ago"]), AllUp: !has(args, "down"), Up: names(args["carries"])}
+	if has(args, "up") {
+		t.Up = names(args["up"])
+	}
+	if has(args, "leads") {
+		t.Leads = "main-" + args["leads"]
+	}
+	if has(args, "maygo") {
+		t.MayGo = []string{args["maygo"]}
+	}
+	if has(args, "after") {
+		t.After = ago(args["after"])
+	}
 	for _, h := range names(args["hears"]) {
 		t.Hosts = append(t.Hosts, ToldHost{Name: h, Carries: slices.Contains(names(args["carries"]), h), Spent: slices.Contains(names(args["spent"]), h)})
 	}
@@ -200,7 +228,11 @@ func toldOf(args map[string]string) *Told {
 
 func hostOf(n int, args map[string]string) Host {
 	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"),
-		OtherBackup: has(args, "backup"), NoStore: args["backup"] == "none"}
+		NoStore: has(args, "nostore"), Going: args["pod"] == "going", Stuck: args["stuck"],
+		OldSet: args["old"] == "set" || args["old"] == "both", OldPod: args["old"] == "pod" || args["old"] == "both"}
+	if h.Pod && h.Stuck == "" {
+		h.Serves, h.Runs = !has(args, "unready"), ago(cmp.Or(args["runs"], "1h"))
+	}
 	if has(args, "claim") {
 		h.Claim = Claim(args["claim"])
 	}

@@ -15,11 +15,14 @@ const (
 	WriteSpec   Kind = "write-spec"
 	StartHost   Kind = "start-host"
 	AskBackup   Kind = "ask-backup"
+	AskPause    Kind = "ask-pause" // of a host, in place of another pause of the operator's
+	EndPause    Kind = "end-pause"
 )
 
 // Steps that take something away. A decision has one of them at most, and then nothing else.
 const (
 	StopHost    Kind = "stop-host"
+	RollHost    Kind = "roll-host" // its set gets the template that is wanted, and a pod that was made by another one goes
 	DropVolume  Kind = "drop-volume"
 	EndHost     Kind = "end-host"   // the set and the leaves of a host of a deleted cluster
 	EndShared   Kind = "end-shared" // Services, budget, account, NetworkPolicy
@@ -33,7 +36,7 @@ const (
 // Takes says whether a step takes something away.
 func (k Kind) Takes() bool {
 	switch k {
-	case StopHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, KeepData, LetGo:
+	case StopHost, RollHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, KeepData, LetGo:
 		return true
 	}
 	return false
@@ -52,6 +55,8 @@ type Step struct {
 	Held bool
 	// Spent: as its host stops, it is written down that nothing but a removed member's data lies there.
 	Spent bool
+	// Outage: nobody serves while the host is away, which has the only voter.
+	Outage bool
 	// Why is for people.
 	Why string
 }
@@ -75,8 +80,8 @@ const (
 	BackupMissing Code = "BackupMissing"
 	AuthorityGone Code = "AuthorityGone"
 	StepFailed    Code = "StepFailed"
-
-	BackupNotApplied Code = "BackupNotApplied"
+	Rolling       Code = "Rolling"  // a host's pod is being replaced
+	RollHeld      Code = "RollHeld" // pods are to be replaced, and something is in the way
 )
 
 // Wait is what keeps the operator from a step, and the way out.

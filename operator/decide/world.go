@@ -41,6 +41,11 @@ type World struct {
 	Unread string
 	// Told is what the daemons told last; nil: nothing yet.
 	Told *Told
+	// Pause is the operator's own that is not ended; nil: there is none. OthersPause is a host that somebody else has, or wants
+	// to have, paused; PausesUnread says why nobody knows.
+	Pause        *Pause
+	OthersPause  string
+	PausesUnread string
 	// Shared: some of the objects are there that are no host's.
 	Shared bool
 	// Taken are objects under names of this cluster that are somebody else's.
@@ -118,6 +123,15 @@ type LastBackup struct {
 	Proven bool
 }
 
+// Pause is the operator's own, of one host.
+type Pause struct {
+	ID, Host string
+	For      time.Duration
+	// Asked is when this process asked for it; zero: it was another one. Used is since when this process has known that
+	// somebody stops the host by it; zero: nobody does.
+	Asked, Used time.Time
+}
+
 // Host is a place for a member: a StatefulSet of one pod, with a volume and certificates.
 type Host struct {
 	N    int
@@ -130,10 +144,17 @@ type Host struct {
 	Kept bool
 	// Leaves: its certificates are there. LeavesDue: some of them are to be renewed.
 	Leaves, LeavesDue bool
-	// Pod: there is one, whatever its state.
-	Pod bool
-	// OtherBackup: its set was made when spec.backup was another one. NoStore: it has not the store that is wanted now.
-	OtherBackup, NoStore bool
+	// Pod: there is one, whatever its state. Going: it is ending.
+	Pod, Going bool
+	// OldSet and OldPod: set and pod were made by another template than is wanted.
+	OldSet, OldPod bool
+	// Serves: its container is ready, which a voter is that serves. Runs is since when it runs; zero: it does not.
+	Serves bool
+	Runs   time.Time
+	// Stuck is why its container does not run, in a word of its kubelet or scheduler; empty: it runs, or nobody says.
+	Stuck string
+	// NoStore: it has not the store that is wanted now.
+	NoStore bool
 	// Replace: a person wants another host in its place.
 	Replace bool
 	// SpentSince is since when its daemon has said that nothing but a removed member's data lies there; zero: it did not.
@@ -159,10 +180,15 @@ type Told struct {
 	At time.Time
 	// Hosts are those that the leading daemon hears; nil: it did not say.
 	Hosts []ToldHost
-	// AllUp: each voter is up.
+	// AllUp: each voter is up. Up are the hosts of members that are.
 	AllUp bool
-	// Paused are hosts that a person has excused for a while.
-	Paused []string
+	Up    []string
+	// Paused are hosts whose silence is excused for a while. MayGo are the IDs of pauses whose hosts may be stopped.
+	Paused, MayGo []string
+	// Leads is the host of raft's leader.
+	Leads string
+	// After is a moment at which this was not written yet, by the operator's clock; zero: none is known.
+	After time.Time
 	// Blockers are codes.
 	Blockers []string
 	// Backed and Proven are when the newest backup was taken, and the newest proven one; zero: none.

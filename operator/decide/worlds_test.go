@@ -55,6 +55,8 @@ func worlds(t *rapid.T) World {
 		for _, h := range some("heard") {
 			w.Told.Hosts = append(w.Told.Hosts, ToldHost{Name: h, Carries: rapid.Bool().Draw(t, "carries"), Spent: rapid.Bool().Draw(t, "spent")})
 		}
+		w.Told.Up, w.Told.MayGo = some("member up"), rapid.SampledFrom([][]string{nil, {"p1"}, {"p2"}}).Draw(t, "may go")
+		w.Told.After = now.Add(-time.Duration(rapid.IntRange(0, 30).Draw(t, "after")) * time.Second)
 	}
 	for n := 1; n <= 8; n++ {
 		if rapid.Bool().Draw(t, fmt.Sprint("host", n)) {
@@ -62,7 +64,18 @@ func worlds(t *rapid.T) World {
 				Claim:   rapid.SampledFrom([]Claim{ClaimThere, ClaimNone, ClaimOther, ClaimLeaving, ClaimLost}).Draw(t, "claim"),
 				Replace: rapid.IntRange(0, 4).Draw(t, "replace") == 0, SpentSince: moment.Draw(t, "spentSince"), SilentSince: moment.Draw(t, "silent")}
 			h.Running = h.Set && rapid.Bool().Draw(t, "running")
+			h.OldSet, h.OldPod, h.Going, h.Serves = rapid.Bool().Draw(t, "old set"), rapid.Bool().Draw(t, "old pod"), rapid.IntRange(0, 9).Draw(t, "going") == 0, rapid.Bool().Draw(t, "serves")
+			h.Stuck = rapid.SampledFrom([]string{"", "", "ErrImagePull"}).Draw(t, "stuck")
+			if h.Stuck == "" {
+				h.Runs = moment.Draw(t, "runs")
+			}
 			w.Hosts = append(w.Hosts, h)
+		}
+	}
+	if rapid.Bool().Draw(t, "pause") {
+		w.Pause = &Pause{ID: "p1", Host: fmt.Sprintf("main-%d", rapid.IntRange(1, 8).Draw(t, "paused host")), For: PauseFor}
+		if rapid.Bool().Draw(t, "own") {
+			w.Pause.Asked = now.Add(-time.Duration(rapid.IntRange(0, 600).Draw(t, "asked")) * time.Second)
 		}
 	}
 	w.Record.Next = w.lastNumber() + 1 + rapid.IntRange(0, 3).Draw(t, "skipped")
@@ -111,6 +124,15 @@ func never(t *rapid.T, w *World, s Step) {
 	case StopHost:
 		if !ends && !w.Want.Hibernate && (w.votes(host.Name) || w.named(host.Name)) {
 			t.Fatalf("a host stops that votes, or may: %+v", s)
+		}
+	case RollHost:
+		stops := host.Pod && host.OldPod && !host.Runs.IsZero()
+		switch p, told := w.Pause, w.fresh(); {
+		case !stops || !w.votes(host.Name):
+		case p == nil || p.Host != host.Name || p.Asked.IsZero() || w.Now.Sub(p.Asked) >= p.For/2:
+			t.Fatalf("a voter's pod goes without a pause: %+v", s)
+		case told == nil || !told.AllUp || !slices.Contains(told.MayGo, p.ID) || w.Now.Sub(told.After) > recent:
+			t.Fatalf("a voter's pod goes without a word of now: %+v", s)
 		}
 	case MakeHost:
 		if known < 0 && s.N < w.Record.Next {

@@ -42,7 +42,15 @@ type hand struct {
 	proven bool            // the last backup was found good
 	worn   string          // the host that a person wants exchanged
 	kept   *cluster.Intent // what the hosts remember
+
+	skip, pace time.Duration             // how far its clock is ahead, and how much further after each turn
+	bad        string                    // an image that is nowhere
+	granted    map[string]cluster.HostID // pauses that hosts were granted
+	uids       map[string]types.UID      // of the pods that serve
+	rolled     []string                  // hosts whose pods were replaced, in their order
 }
+
+func (h *hand) time() time.Time { return time.Now().Add(h.skip) }
 
 func (h *hand) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: h.ns, Name: name}
@@ -63,7 +71,7 @@ func (h *hand) turn(ctx context.Context) error {
 			continue
 		}
 		running = append(running, s.Name)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.ns, Name: s.Name + "-0", Labels: s.Spec.Template.Labels}, Spec: s.Spec.Template.Spec}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.ns, Name: s.Name + "-0", Labels: s.Spec.Template.Labels, Annotations: s.Spec.Template.Annotations}, Spec: s.Spec.Template.Spec}
 		if err := h.c.Create(ctx, pod); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("the pod of %s: %w", s.Name, err)
 		}
@@ -75,6 +83,10 @@ func (h *hand) turn(ctx context.Context) error {
 			}
 		}
 	}
+	serving, err := h.kubelet(ctx, running)
+	if err != nil {
+		return err
+	}
 	for i := range claims.Items { // nobody uses it any more, as its controller would find
 		c := &claims.Items[i]
 		if c.DeletionTimestamp != nil && slices.Contains(c.Finalizers, "kubernetes.io/pvc-protection") {
@@ -84,7 +96,72 @@ func (h *hand) turn(ctx context.Context) error {
 			}
 		}
 	}
-	return h.daemons(ctx, running)
+	h.skip += h.pace
+	return h.daemons(ctx, serving)
+}
+
+// kubelet runs the containers of pods, and gives the hosts whose container runs. A pod that was replaced has to have been let
+// go, and is the only one.
+func (h *hand) kubelet(ctx context.Context, hosts []string) (run []string, err error) {
+	before := len(h.rolled)
+	for _, name := range hosts {
+		pod := &corev1.Pod{}
+		if err := h.c.Get(ctx, h.key(name+"-0"), pod); err != nil {
+			return nil, err
+		}
+		state := corev1.ContainerStatus{Name: shape.ContainerName, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(h.time().Add(-time.Minute))}}}
+		if pod.Spec.Containers[0].Image == h.bad {
+			state = corev1.ContainerStatus{Name: shape.ContainerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}
+		} else {
+			run = append(run, name)
+		}
+		if len(pod.Status.ContainerStatuses) == 0 {
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{state}
+			if err := h.c.Status().Update(ctx, pod); err != nil {
+				return nil, err
+			}
+		}
+		if was, is := h.uids[name]; is && was != pod.UID {
+			h.rolled = append(h.rolled, name)
+			if !slices.Contains(slices.Collect(maps.Values(h.granted)), cluster.HostID(name)) {
+				h.t.Errorf("%s was replaced, and nobody had let it go", name)
+			}
+		}
+		if h.uids == nil {
+			h.uids = map[string]types.UID{}
+		}
+		if delete(h.uids, name); state.Ready {
+			h.uids[name] = pod.UID
+		}
+	}
+	if n := len(h.rolled) - before; n > 1 {
+		h.t.Errorf("%d pods were replaced at once", n)
+	}
+	return run, nil
+}
+
+// pauses lets hosts go that somebody asked for, one after the other, and hears of the ends.
+func (h *hand) pauses(ctx context.Context, f *control.Folder, running []string) error {
+	was, err := f.ReadPauses(ctx)
+	if err != nil {
+		if errors.Is(err, control.ErrNoPauses) {
+			return nil
+		}
+		return err
+	}
+	for _, p := range was {
+		if p.Ended {
+			delete(h.granted, p.ID)
+		}
+	}
+	now := slices.Clone(was)
+	for i := range now {
+		if p := &now[i]; p.Asked(h.time()) && len(h.granted) == 0 && len(running) == len(h.kept.Voters) {
+			p.From, p.Until = h.time().UTC().Round(0), h.time().Add(p.For).UTC().Round(0)
+			h.granted = map[string]cluster.HostID{p.ID: p.Host}
+		}
+	}
+	return f.WritePauses(ctx, was, now)
 }
 
 // daemons do what the spec says, and tell of it.
@@ -131,6 +208,9 @@ func (h *hand) lead(ctx context.Context, was, status *corev1.ConfigMap, running 
 	}
 	if err == nil {
 		err = h.backups(ctx, folder)
+	}
+	if err == nil {
+		err = h.pauses(ctx, folder, running)
 	}
 	if err == nil {
 		err = h.report(ctx, view, folder, next, spec.Spec, running)
@@ -194,7 +274,10 @@ func (h *hand) backups(ctx context.Context, f *control.Folder) error {
 }
 
 func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder, in *cluster.Intent, spec *cluster.Spec, running []string) error {
-	told := control.Status{Cluster: in.Name, Leader: in.Voters[0].Host, At: time.Now().UTC(), Rule: "steady", Version: spec.EtcdVersion}
+	told := control.Status{Cluster: in.Name, Leader: in.Voters[0].Host, At: h.time().UTC(), Rule: "steady", Version: spec.EtcdVersion}
+	for id, host := range h.granted {
+		told.Pauses = append(told.Pauses, control.PauseStatus{ID: id, Host: host, By: "the operator", MayGo: slices.Contains(running, string(host))})
+	}
 	if ended, err := f.EndedCommands(ctx); err == nil && len(ended) > 0 {
 		told.Backup = &cluster.Backup{Name: "a-backup", At: time.Now().UTC()}
 		told.Proven = &cluster.Backup{Name: "an-older-one", At: told.At.Add(-time.Hour)}
@@ -203,7 +286,7 @@ func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder,
 		}
 	}
 	for _, v := range in.Voters {
-		told.Members = append(told.Members, control.MemberStatus{Member: v.Member, Host: v.Host, Version: spec.EtcdVersion, Up: !h.silent[string(v.Host)]})
+		told.Members = append(told.Members, control.MemberStatus{Member: v.Member, Host: v.Host, Version: spec.EtcdVersion, Up: !h.silent[string(v.Host)] && slices.Contains(running, string(v.Host)), Leads: v.Host == in.Voters[0].Host})
 	}
 	for _, host := range running {
 		if h.silent[host] {

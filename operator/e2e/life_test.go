@@ -473,7 +473,7 @@ func TestNumbersAreUsedOnce(t *testing.T) {
 	}
 }
 
-// spec.backup reaches no host that is there, and that is told; a NetworkPolicy goes that is not wanted any more; what was said
+// A NetworkPolicy goes that is not wanted any more; what was said
 // of a host's data when it stopped is not said of it any more once it starts; and what the API server refuses is told.
 func TestChangedLater(t *testing.T) {
 	_, ns := server(t)
@@ -481,11 +481,6 @@ func TestChangedLater(t *testing.T) {
 	r, _ := operator(h.c, -1, nil)
 	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}"))))
 	must(t, h.settle(r, "create", h.ready(1, 1)))
-	h.patch(`{"spec":{"backup":{"store":"s3://b/later"}}}`)
-	must(t, h.settle(r, "told", h.blocked("BackupNotApplied")))
-	h.patch(`{"spec":{"backup":null}}`)
-	must(t, h.settle(r, "as before", h.ready(1, 1)))
-
 	policy := &networkingv1.NetworkPolicy{}
 	must(t, h.c.Get(t.Context(), h.key("main"), policy))
 	h.patch(`{"spec":{"network":{"policy":false}}}`)

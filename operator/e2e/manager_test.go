@@ -91,6 +91,8 @@ func TestTwoOperators(t *testing.T) {
 	settled("grown by the second", h.ready(5, 5))
 	h.patch(`{"spec":{"size":1}}`)
 	settled("shrunk by the second", h.ready(1, 1))
+	h.patch(`{"spec":{"pod":{"metadata":{"labels":{"team":"a"}}}}}`)
+	settled("rolled by the second", h.and(h.made("localhost/etcdadm:1", "a"), h.unpaused, h.ready(1, 1)))
 	must(t, h.c.Delete(t.Context(), h.see()))
 	settled("deleted by the second", func() error {
 		if h.see() != nil {

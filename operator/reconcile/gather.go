@@ -39,6 +39,7 @@ type sight struct {
 	secrets         []client.Object // those that are no host's; metadata only
 	needsKeys       bool            // something is issued now
 	shared          []client.Object // by kind and name, whatever is there
+	began, toldBy   time.Time       // the look, and the read of the status past the cache
 }
 
 // hostObjects are the objects of a host; nil: there is none.
@@ -67,7 +68,8 @@ func ours(more ...string) client.MatchingLabels {
 
 // gather reads all of a cluster by the labels of its objects.
 func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha1.EtcdCluster) (*sight, error) {
-	s := &sight{cluster: ec, hosts: map[int]*hostObjects{}}
+	s := &sight{cluster: ec, hosts: map[int]*hostObjects{}, began: time.Now()}
+	s.world.Now = r.now()
 	s.shape = shape.Cluster{Namespace: ec.Namespace, Name: ec.Name, Spec: ec.Spec, Image: r.Image}
 	records, sets, claims, pods, secrets := &corev1.ConfigMapList{}, &appsv1.StatefulSetList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PodList{}, secretList()
 	var shared []client.Object
@@ -110,9 +112,13 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 			s.secrets = append(s.secrets, &secrets.Items[i])
 		}
 	}
-	w.Now, w.Since = r.now(), ec.CreationTimestamp.Time
+	w.Since = ec.CreationTimestamp.Time
 	s.want()
+	if err := r.pauses(ctx, s); err != nil {
+		return nil, err
+	}
 	s.record(ctx)
+	r.rolls.date(s)
 	s.describe()
 	return s, nil
 }
@@ -307,9 +313,18 @@ func toldOf(t *control.Status) *decide.Told {
 	out := &decide.Told{At: t.At, AllUp: len(t.Members) > 0}
 	for _, m := range t.Members {
 		out.AllUp = out.AllUp && (m.Learner || m.Up)
+		if m.Up {
+			out.Up = append(out.Up, string(m.Host))
+		}
+		if m.Leads {
+			out.Leads = string(m.Host)
+		}
 	}
 	for _, p := range t.Pauses {
 		out.Paused = append(out.Paused, string(p.Host))
+		if p.MayGo && p.ID != "" {
+			out.MayGo = append(out.MayGo, p.ID)
+		}
 	}
 	for _, b := range t.Blockers {
 		out.Blockers = append(out.Blockers, b.Code)
@@ -337,7 +352,8 @@ func (s *sight) describe() {
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
 		o := s.hosts[n]
-		h := decide.Host{N: n, Name: s.shape.Host(n), Claim: s.claimOf(o.claim), Leaves: o.leaves != nil, Pod: o.pod != nil}
+		h := decide.Host{N: n, Name: s.shape.Host(n), Claim: s.claimOf(o.claim), Leaves: o.leaves != nil}
+		o.tellPod(&h)
 		if o.claim != nil {
 			_, h.Kept = o.claim.Labels[shape.LabelKept]
 		}
@@ -350,9 +366,11 @@ func (s *sight) describe() {
 			_, h.Replace = o.set.Annotations[shape.AnnotationReplace]
 			h.SpentSince, _ = time.Parse(time.RFC3339, o.set.Annotations[shape.AnnotationSpent])
 			if want, err := s.shape.Set(n); err == nil {
-				store, all := shape.Backup(&o.set.Spec.Template)
-				wantStore, wantAll := shape.Backup(&want.Spec.Template)
-				h.NoStore, h.OtherBackup = store != wantStore || store == "", all != wantAll
+				store := shape.Store(&o.set.Spec.Template)
+				h.NoStore = store == "" || store != shape.Store(&want.Spec.Template)
+				made := want.Spec.Template.Annotations[shape.AnnotationTemplate]
+				h.OldSet = o.set.Spec.Template.Annotations[shape.AnnotationTemplate] != made
+				h.OldPod = o.pod != nil && o.pod.Annotations[shape.AnnotationTemplate] != made
 			}
 		}
 		h.SilentSince = w.SilentSince(h, silent[h.Name])

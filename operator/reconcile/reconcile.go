@@ -45,6 +45,8 @@ const (
 	patience = 20 * time.Second
 	// lookAgain is for what no event tells: time that passes.
 	lookAgain, lookSoon = 5 * time.Minute, 10 * time.Second
+	// lookRolling is while a host's pod is being replaced: by a word of the last 15 s.
+	lookRolling = 3 * time.Second
 
 	crdName = "etcdclusters.etcdadm.io"
 )
@@ -59,6 +61,7 @@ type Reconciler struct {
 	Events events.EventRecorder // nil: none are told
 	Image  string               // of hosts
 	Now    func() time.Time     // nil: the clock
+	rolls  rolls
 }
 
 var steps = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -103,6 +106,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: time.Second}, nil // the cache will know soon
 	case err != nil:
 		return ctrl.Result{}, err
+	case slices.ContainsFunc(d.Waits, func(w decide.Wait) bool { return w.Code == decide.Rolling }):
+		return ctrl.Result{RequeueAfter: lookRolling}, nil
 	case len(d.Waits) > 0 || len(d.Steps) > 1:
 		return ctrl.Result{RequeueAfter: lookSoon}, nil
 	}

@@ -49,6 +49,14 @@ func (r *Reconciler) take(ctx context.Context, s *sight, step decide.Step) error
 			spent = s.world.Now.UTC().Format(time.RFC3339)
 		}
 		return r.Writer.Scale(ctx, h.set, 0, spent)
+	case decide.AskPause:
+		return r.askPause(ctx, s, step, h)
+	case decide.EndPause:
+		return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
+			return s.writePauses(ctx, f, annotations, nil)
+		})
+	case decide.RollHost:
+		return r.rollHost(ctx, s, step, h)
 	case decide.AskBackup:
 		return r.askBackup(ctx, s, step)
 	case decide.DropVolume:

@@ -2,6 +2,8 @@ package shape
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -65,8 +67,26 @@ func (c Cluster) Set(n int) (*appsv1.StatefulSet, error) {
 	}}, nil
 }
 
-// template is the pod's, with what a person lays over it.
+// template is the pod's, with what a person lays over it, and with its own digest, which the pods made by it have too.
 func (c Cluster) template(n int) (corev1.PodTemplateSpec, error) {
+	laid, err := c.laid(n)
+	if err != nil {
+		return laid, err
+	}
+	delete(laid.Annotations, AnnotationTemplate)
+	text, err := json.Marshal(laid)
+	if err != nil {
+		return laid, fmt.Errorf("shape the pod: %w", err)
+	}
+	if laid.Annotations == nil {
+		laid.Annotations = map[string]string{}
+	}
+	sum := sha256.Sum256(text)
+	laid.Annotations[AnnotationTemplate] = hex.EncodeToString(sum[:8])
+	return laid, nil
+}
+
+func (c Cluster) laid(n int) (corev1.PodTemplateSpec, error) {
 	made := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: c.HostLabels(n)}, Spec: c.pod(n)}
 	if c.Spec.Pod == nil || len(c.Spec.Pod.Raw) == 0 {
 		return made, nil
@@ -171,27 +191,19 @@ func (c Cluster) flags(n int) []string {
 
 const storeFlag = "--backup-store="
 
-// Backup is what a template says about backups: the store, and all of it, to be compared.
-func Backup(t *corev1.PodTemplateSpec) (store, all string) {
+// Store is the flag with the store of backups that a template has; empty: none.
+func Store(t *corev1.PodTemplateSpec) string {
 	for _, c := range t.Spec.Containers {
 		if c.Name != ContainerName {
 			continue
 		}
 		for _, flag := range slices.Concat(c.Command, c.Args) {
 			if strings.HasPrefix(flag, storeFlag) {
-				store = flag
-			}
-			if strings.HasPrefix(flag, "--backup-") {
-				all += flag + "\n"
-			}
-		}
-		for _, e := range c.EnvFrom {
-			if e.SecretRef != nil {
-				all += "credentials " + e.SecretRef.Name + "\n"
+				return flag
 			}
 		}
 	}
-	return store, all
+	return ""
 }
 
 func (c Cluster) credentials() []corev1.EnvFromSource {

@@ -43,6 +43,12 @@ const (
 	AnnotationLast = "etcdadm.io/last-backup"
 	// AnnotationSpent is on a host's StatefulSet: when its daemon said that nothing but a removed member's data lies there.
 	AnnotationSpent = "etcdadm.io/spent-since"
+	// AnnotationTemplate is on a pod and the template that it was made by: the digest of that template's shape.
+	AnnotationTemplate = "etcdadm.io/template"
+	// AnnotationPause is on the control object: the ID of the pause of a host that the operator asked for.
+	AnnotationPause = "etcdadm.io/pause"
+	// AnnotationUsed is likewise its ID, once the host is being stopped by it.
+	AnnotationUsed = "etcdadm.io/pause-used"
 	// AnnotationRenew is on leaves: when they are renewed.
 	AnnotationRenew = "etcdadm.io/renew-at"
 

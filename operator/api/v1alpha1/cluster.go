@@ -85,7 +85,7 @@ type ClusterSpec struct {
 	// +listMapKey=version
 	// +optional
 	Releases []Release `json:"releases,omitempty"`
-	// Backup says where backups go and when. A host keeps what it was made with: put another one in its place to change it.
+	// Backup says where backups go and when. A change replaces the pods, one after the other.
 	// +optional
 	Backup *BackupPolicy `json:"backup,omitempty"`
 	// TLS is about certificates. Without it all is encrypted by authorities that the operator makes.
@@ -106,7 +106,7 @@ type ClusterSpec struct {
 	// Bootstrap says what a new cluster is made from. It counts once, before there is a generation.
 	// +optional
 	Bootstrap *Bootstrap `json:"bootstrap,omitempty"`
-	// Pod is laid over the pods' template, as a strategic merge.
+	// Pod is laid over the pods' template, as a strategic merge. A change replaces the pods, one after the other.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object

@@ -1,0 +1,247 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// Why has the pod of this host not been replaced? roll is all that there is to it; docs/adr/041-rolls-of-pods.md has the
+// schedules that it was made against.
+const (
+	// PauseFor is how long a host may be away from when it is let go: its pod ends within 200 s, and another one starts.
+	PauseFor = 10 * time.Minute
+	// recent is how old the word may be by which a host is stopped.
+	recent = 15 * time.Second
+	// quiet is how long a pause is not ended after somebody may have begun to stop its host by it, which takes 5 s at most.
+	quiet = 10 * time.Second
+	// steady is how long a host without a voter runs before it counts as back, and slow how long one with a voter may need.
+	steady, slow = 30 * time.Second, 2 * time.Minute
+)
+
+// Turns of hosts, in their order. The first one that is up and changed is the canary.
+const (
+	setOnly = iota // its pod is as wanted: nothing is taken away
+	isDown         // its container does not run: likewise
+	bare           // without a member
+	follows        // with a voter
+	leads          // with raft's leader
+	unheard        // nobody knows
+)
+
+// roll replaces pods that were made by another template than is wanted, one host at a time. A host with a member is
+// stopped by a pause alone, which the daemons grant; the next one follows when it is back.
+func (w *World) roll(d *Decision) {
+	if w.Pause != nil {
+		w.goOn(d)
+		return
+	}
+	var waiting []Host
+	var names []string
+	for _, h := range w.Hosts {
+		if w.runs(h) && (h.behind() || h.OldSet) {
+			waiting, names = append(waiting, h), append(names, h.Name)
+		}
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	next := slices.MinFunc(waiting, func(a, b Host) int { return cmp.Or(cmp.Compare(w.turn(a), w.turn(b)), cmp.Compare(a.N, b.N)) })
+	turn := w.turn(next)
+	var held *Wait
+	switch turn {
+	case setOnly:
+	case isDown:
+		held = w.notRunning()
+	case unheard:
+		held = &Wait{Code: RollHeld, Host: next.Name, Sentence: "the daemons do not hear " + next.Name, Command: describe(next)}
+	default:
+		held = w.unsettled()
+	}
+	switch {
+	case held != nil:
+		held.Sentence = fmt.Sprintf("%s: other pods are wanted, and those that are there stay yet: %s", strings.Join(names, ", "), held.Sentence)
+		d.Waits = append(d.Waits, *held)
+	case turn == follows || turn == leads:
+		w.ask(d, next, "another pod is wanted")
+	default:
+		w.change(d, next)
+	}
+}
+
+// goOn goes on with the host whose pause is open.
+func (w *World) goOn(d *Decision) {
+	p := w.Pause
+	i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Name == p.Host })
+	if i < 0 || !w.runs(w.Hosts[i]) {
+		d.do(Step{Kind: EndPause, Host: p.Host, Why: "the host is not to run any more"})
+		return
+	}
+	h, t := w.Hosts[i], w.fresh()
+	held := w.unsettled()
+	if held == nil && h.behind() && w.down(h) {
+		held = &Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " does not run, and needs no word"}
+	}
+	switch {
+	case h.Going:
+		d.Waits = append(d.Waits, Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " gets another pod, and the former one is ending", Command: describe(h)})
+	case !h.behind() && w.back(h):
+		d.do(Step{Kind: EndPause, N: h.N, Host: h.Name, Why: "the host is back"})
+		d.wait(Rolling, h.Name+" is back")
+	case !h.behind():
+		d.Waits = append(d.Waits, *w.awaited(h))
+	case p.used(w.Now) && (held != nil || p.Asked.IsZero() || passed(p.Asked, w.Now) >= p.For/2):
+		d.wait(Rolling, h.Name+" may be about to be stopped: what follows is known in 10 s")
+	case held != nil:
+		d.do(Step{Kind: EndPause, N: h.N, Host: h.Name, Why: "the host is not stopped now: " + held.Sentence})
+		d.Waits = append(d.Waits, *held)
+	case p.Asked.IsZero():
+		w.ask(d, h, "another operator asked for the pause that there is, and when is not known")
+	case passed(p.Asked, w.Now) >= p.For/2:
+		w.ask(d, h, "half the time of its pause is over")
+	case !slices.Contains(t.MayGo, p.ID):
+		d.wait(Rolling, h.Name+" is to get another pod, once the daemons let it go; what keeps it is told as host-paused")
+	case t.After.IsZero() || passed(t.After, w.Now) > recent:
+		d.wait(Rolling, h.Name+" may go; that is to be told once more, within 15 s")
+	default:
+		w.change(d, h)
+	}
+}
+
+// letBe ends the pause of a host that stands, of a cluster in which nothing is to be done.
+func (w *World) letBe(d *Decision) {
+	if w.Pause == nil {
+		return
+	}
+	i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Name == w.Pause.Host })
+	if i < 0 || !w.runs(w.Hosts[i]) || !w.Hosts[i].behind() && w.back(w.Hosts[i]) || w.Hosts[i].behind() && !w.Hosts[i].Going && !w.Pause.used(w.Now) {
+		d.do(Step{Kind: EndPause, Host: w.Pause.Host, Why: "nobody is to be stopped now"})
+	}
+}
+
+// used says whether somebody may be stopping the host by the pause now.
+func (p *Pause) used(now time.Time) bool { return !p.Used.IsZero() && passed(p.Used, now) < quiet }
+
+func (w *World) ask(d *Decision, h Host, why string) {
+	d.do(Step{Kind: AskPause, N: h.N, Host: h.Name, Outage: len(w.Intent.Voters) == 1 && w.votes(h.Name), Why: why})
+	d.wait(Rolling, h.Name+" is to get another pod: the daemons are asked to let it go")
+}
+
+// change takes something away, and is alone.
+func (w *World) change(d *Decision, h Host) {
+	d.Steps = []Step{{Kind: RollHost, N: h.N, Host: h.Name, Why: "another pod is wanted"}}
+	d.wait(Rolling, h.Name+" gets another pod")
+}
+
+// behind: the pod that it has, or would get, was made by another template than is wanted.
+func (h Host) behind() bool {
+	if h.Pod {
+		return h.OldPod
+	}
+	return h.OldSet
+}
+
+func (w *World) runs(h Host) bool { return h.Set && h.Running && !w.retired(h) }
+
+// turn is when a host is changed, among others.
+func (w *World) turn(h Host) int {
+	_, heard, _ := w.Hears(h.Name)
+	switch {
+	case !h.behind():
+		return setOnly
+	case w.down(h):
+		return isDown
+	case w.votes(h.Name) && w.fresh() != nil && w.fresh().Leads == h.Name:
+		return leads
+	case w.votes(h.Name):
+		return follows
+	case !heard:
+		return unheard
+	}
+	return bare
+}
+
+// down: no container of the host runs, by its kubelet, and the daemons do not count its member as up. Where none of the
+// cluster runs nobody can tell anything.
+func (w *World) down(h Host) bool {
+	if h.Pod && h.Stuck == "" {
+		return false
+	}
+	runs := slices.ContainsFunc(w.Hosts, func(o Host) bool { return !o.Runs.IsZero() })
+	t := w.fresh()
+	return !runs || t != nil && !slices.Contains(t.Up, h.Name)
+}
+
+// back: it serves, where it has a voter. Else it runs for a while, and is heard.
+func (w *World) back(h Host) bool {
+	if w.votes(h.Name) {
+		return h.Serves
+	}
+	_, heard, _ := w.Hears(h.Name)
+	return heard && !h.Runs.IsZero() && passed(h.Runs, w.Now) >= steady
+}
+
+// unsettled says why no host that is up is stopped now; nil: one may be.
+func (w *World) unsettled() *Wait {
+	held := func(sentence string) *Wait { return &Wait{Code: RollHeld, Sentence: sentence} }
+	t, in := w.fresh(), w.Intent
+	switch {
+	case t == nil:
+		return held("the daemons have not told of themselves lately")
+	case w.PausesUnread != "":
+		return held("it cannot be read which hosts are paused: " + w.PausesUnread)
+	case w.OthersPause != "":
+		return &Wait{Code: RollHeld, Host: w.OthersPause, Sentence: "host " + w.OthersPause + " is paused by somebody else, or is to be", Command: "etcdadm host resume " + w.OthersPause}
+	case in == nil || in.State != cluster.IntentFounded || len(in.Next) > 0 || len(in.Pending) > 0 || w.moves(w.names()):
+		return held("a change of the voters is under way")
+	case w.Spec == nil || len(in.Voters) != w.Spec.MemberCount:
+		return held("not as many members vote as are to")
+	case !t.AllUp:
+		return held("not all voters are up")
+	}
+	for _, h := range w.Hosts {
+		switch {
+		case !w.runs(h):
+		case h.Going:
+			return &Wait{Code: RollHeld, Host: h.Name, Sentence: "pod " + h.Name + "-0 is ending", Command: describe(h)}
+		case !h.behind() && !w.back(h):
+			return w.awaited(h)
+		}
+	}
+	return nil
+}
+
+// notRunning is a host with a new pod whose container does not run; nil: there is none.
+func (w *World) notRunning() *Wait {
+	for _, h := range w.Hosts {
+		if w.runs(h) && !h.behind() && h.Runs.IsZero() {
+			return w.awaited(h)
+		}
+	}
+	return nil
+}
+
+// awaited says of a host with a new pod that it is not back.
+func (w *World) awaited(h Host) *Wait {
+	out := &Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " has its new pod, and is not back yet", Command: describe(h)}
+	const way = ". No other host follows. Mend what is missing, or put the spec back, which takes this one back"
+	switch {
+	case h.Stuck != "":
+		out.Code, out.Sentence = RollHeld, fmt.Sprintf("%s has its new pod, which does not run (%s)%s", h.Name, h.Stuck, way)
+	case !h.Runs.IsZero() && passed(h.Runs, w.Now) > slow:
+		out.Code, out.Sentence = RollHeld, h.Name+" has its new pod, which runs, and does not serve"+way
+	}
+	return out
+}
+
+func describe(h Host) string { return "kubectl describe pod " + h.Name + "-0" }
+
+// passed is the time since a moment, by the wall clock or the monotonic one, whichever says more: one stands still while a
+// machine is suspended, the other can be set back.
+func passed(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/shape"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// made says why not each pod is of one image and has a label.
+func (h *hand) made(image, label string) func() error {
+	return func() error {
+		pods := &corev1.PodList{}
+		if err := h.c.List(h.t.Context(), pods, client.InNamespace(h.ns)); err != nil {
+			return err
+		}
+		for _, p := range pods.Items {
+			if is := p.Spec.Containers[0].Image; is != image || p.Labels["team"] != label {
+				return fmt.Errorf("%s is of %s, and has the label %q", p.Name, is, p.Labels["team"])
+			}
+		}
+		return nil
+	}
+}
+
+func (h *hand) and(all ...func() error) func() error {
+	return func() error {
+		for _, holds := range all {
+			if err := holds(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// unpaused says why the operator has a pause open still.
+func (h *hand) unpaused() error {
+	m := &corev1.ConfigMap{}
+	if err := h.c.Get(h.t.Context(), h.key(h.name+"-control"), m); err != nil {
+		return err
+	}
+	if id := m.Annotations[shape.AnnotationPause]; id != "" || len(h.granted) > 0 {
+		return fmt.Errorf("pause %q is open, granted are %v", id, h.granted)
+	}
+	return nil
+}
+
+func rolling(t *testing.T) *hand {
+	_, ns := server(t)
+	return &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}, pace: 4 * time.Second}
+}
+
+// What a person lays over the template, another image and another store reach each host, one after the other, raft's leader
+// last. An image that is nowhere takes one host down; nobody follows, that is told, and the image set back mends it.
+func TestRoll(t *testing.T) {
+	h := rolling(t)
+	r, writes := operator(h.c, -1, h.time)
+	life()[0].do(h)
+	must(t, h.settle(r, "create", h.ready(3, 3)))
+	whole := []string{"main-2", "main-3", "main-1"}
+	for _, test := range []struct {
+		name, patch, image, label string
+	}{
+		{"a label", `{"spec":{"pod":{"metadata":{"labels":{"team":"a"}}}}}`, "localhost/etcdadm:1", "a"},
+		{"resources", `{"spec":{"pod":{"metadata":{"labels":{"team":"a"}},"spec":{"nodeSelector":{"x":"y"},"containers":[{"name":"etcdadm","resources":{"requests":{"cpu":"50m"}}}]}}}}`, "localhost/etcdadm:1", "a"},
+		{"a store", `{"spec":{"backup":{"store":"s3://b/later"},"pod":null}}`, "localhost/etcdadm:1", ""},
+		{"an image", `{"spec":{"backup":null}}`, "localhost/etcdadm:2", ""},
+	} {
+		h.rolled = nil
+		h.patch(test.patch)
+		r.Image = test.image
+		must(t, h.settle(r, test.name, h.and(h.made(test.image, test.label), h.unpaused, h.ready(3, 3))))
+		if !slices.Equal(h.rolled, whole) {
+			t.Errorf("%s: replaced were %v", test.name, h.rolled)
+		}
+	}
+	set := &appsv1.StatefulSet{}
+	must(t, h.c.Get(t.Context(), h.key("main-1"), set))
+	if len(set.Spec.Template.Spec.NodeSelector) > 0 {
+		t.Errorf("what is not wanted any more is in the template: %v", set.Spec.Template.Spec.NodeSelector)
+	}
+	_, err := r.Reconcile(t.Context(), request(h))
+	must(t, err)
+	before := writes()
+	for range 3 {
+		_, err := r.Reconcile(t.Context(), request(h))
+		must(t, err)
+	}
+	if n := writes() - before; n > 0 {
+		t.Errorf("%d writes although nothing happens", n)
+	}
+
+	h.rolled, h.bad, r.Image = nil, "localhost/etcdadm:none", "localhost/etcdadm:none"
+	must(t, h.settle(r, "held", h.blocked("RollHeld")))
+	for range 10 {
+		_, err := r.Reconcile(t.Context(), request(h))
+		must(t, err)
+		must(t, h.turn(t.Context()))
+	}
+	ec := h.see()
+	if c := h.condition("Ready"); c.Reason != "RollHeld" || !strings.Contains(c.Message, "main-2 has its new pod, which does not run (ErrImagePull)") || !slices.Equal(h.rolled, []string{"main-2"}) {
+		t.Errorf("%+v, replaced were %v", c, h.rolled)
+	}
+	if !slices.ContainsFunc(ec.Status.Blockers, func(b v1alpha1.Blocker) bool { return b.Command == "kubectl describe pod main-2-0" }) {
+		t.Errorf("%+v", ec.Status.Blockers)
+	}
+	r.Image = "localhost/etcdadm:2"
+	must(t, h.settle(r, "set back", h.and(h.made("localhost/etcdadm:2", ""), h.unpaused, h.ready(3, 3))))
+
+	// A template that the API server refuses asks nobody to go.
+	h.patch(`{"spec":{"pod":{"spec":{"containers":[{"name":"etcdadm","resources":{"requests":{"cpu":"2"},"limits":{"cpu":"1"}}}]}}}}`)
+	for range 3 {
+		if _, err := r.Reconcile(t.Context(), request(h)); err == nil {
+			t.Error("the template was taken")
+		}
+	}
+	must(t, h.blocked("StepFailed")())
+	must(t, h.unpaused())
+	h.patch(`{"spec":{"pod":null}}`)
+	must(t, h.settle(r, "taken back", h.ready(3, 3)))
+}
+
+// Operators that are killed after each of their writes in turn: each pod is replaced all the same, by a pause, and none is open
+// in the end.
+func TestRollKilled(t *testing.T) {
+	h := rolling(t)
+	r, _ := operator(h.c, -1, h.time)
+	life()[0].do(h)
+	must(t, h.settle(r, "create", h.ready(3, 3)))
+	h.patch(`{"spec":{"pod":{"metadata":{"labels":{"team":"a"}}}}}`)
+	killed := 0
+	for lives := 1; ; lives++ {
+		r, _ := operator(h.c, lives, h.time)
+		err := h.settle(r, "rolled", h.and(h.made("localhost/etcdadm:1", "a"), h.unpaused, h.ready(3, 3)))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		if killed++; killed > 100 {
+			t.Fatal("there is no end")
+		}
+	}
+	t.Logf("%d operators were killed, replaced were %v", killed, h.rolled)
+	if killed < 5 {
+		t.Errorf("only %d operators were killed", killed)
+	}
+}

@@ -1,0 +1,245 @@
+package reconcile
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/record"
+	"etcdadm.io/operator/shape"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// actWithin is how old the look may be by which a pod is deleted.
+const actWithin = 5 * time.Second
+
+// asker is whom the daemons name as who asked for a pause. Nothing hangs on it, but for how long an ended one is kept.
+const asker = "the operator"
+
+// rolls is what this process alone knows of the pauses that it asked for: nobody else's clock says it.
+type rolls struct {
+	mu    sync.Mutex
+	used  map[string]time.Time                 // likewise, since when it has been known
+	asked map[string]time.Time                 // by the pause's ID
+	told  map[types.NamespacedName]*lastStatus // of clusters that have a pause open
+}
+
+// lastStatus is the last status that was read past the cache.
+type lastStatus struct {
+	text  string
+	read  time.Time // when the last read of it began
+	after time.Time // when the last read of another one began; zero: there was none
+}
+
+// pauses reads which hosts are paused. While the operator has one paused, the status is read past the cache.
+func (r *Reconciler) pauses(ctx context.Context, s *sight) error {
+	if s.control == nil {
+		return nil
+	}
+	w, own := &s.world, s.control.Annotations[shape.AnnotationPause]
+	all, err := record.Of(s.control, s.status).Folder(s.shape.ClusterName()).ReadPauses(ctx)
+	if err != nil && !errors.Is(err, control.ErrNoPauses) {
+		w.PausesUnread = err.Error()
+		return nil
+	}
+	for _, p := range all {
+		switch {
+		case p.ID != "" && p.ID == own && !p.Ended:
+			w.Pause = &decide.Pause{ID: p.ID, Host: string(p.Host), For: p.For, Asked: r.rolls.when(p.ID)}
+			if s.control.Annotations[shape.AnnotationUsed] == p.ID {
+				w.Pause.Used = r.rolls.uses(p.ID, w.Now)
+			}
+		case p.Asked(w.Now) || p.InForce(w.Now):
+			w.OthersPause = string(p.Host)
+		}
+	}
+	if w.Pause == nil {
+		return nil
+	}
+	status := &corev1.ConfigMap{}
+	s.toldBy = r.now()
+	err = r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.StatusName()}, status)
+	if apierrors.IsNotFound(err) {
+		s.status = nil
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at the status: %w", err)
+	}
+	s.status = status
+	return nil
+}
+
+func (r *rolls) when(id string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[id]
+}
+
+// uses notes that somebody stops a host by a pause, and gives since when that has been known.
+func (r *rolls) uses(id string, now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used[id].IsZero() {
+		keep(&r.used, id, now)
+	}
+	return r.used[id]
+}
+
+// keep forgets what is older than any pause.
+func keep(all *map[string]time.Time, id string, at time.Time) {
+	maps.DeleteFunc(*all, func(_ string, was time.Time) bool { return at.Sub(was) > cluster.MaxPause })
+	if *all == nil {
+		*all = map[string]time.Time{}
+	}
+	(*all)[id] = at
+}
+
+// date notes when the status that was read past the cache was not there yet.
+func (r *rolls) date(s *sight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := client.ObjectKeyFromObject(s.cluster)
+	if s.world.Pause == nil {
+		delete(r.told, key)
+		return
+	}
+	if s.told == nil {
+		return
+	}
+	text, err := json.Marshal(s.told)
+	if err != nil {
+		return
+	}
+	last := r.told[key]
+	switch {
+	case last == nil:
+		last = &lastStatus{}
+	case last.text != string(text):
+		last.after = last.read
+	}
+	last.text, last.read = string(text), s.toldBy
+	if r.told == nil {
+		r.told = map[types.NamespacedName]*lastStatus{}
+	}
+	r.told[key] = last
+	s.world.Told.After = last.after
+}
+
+func (r *rolls) ask(id string, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	keep(&r.asked, id, at)
+}
+
+// askPause asks the daemons to let a host go, once the API server would do what follows.
+func (r *Reconciler) askPause(ctx context.Context, s *sight, step decide.Step, h *hostObjects) error {
+	want, err := s.shape.Set(step.N)
+	if err != nil {
+		return err
+	}
+	if err := r.Writer.TryRoll(ctx, h.set, want.Spec.Template, h.pod); err != nil {
+		return err
+	}
+	p := cluster.Pause{ID: "pod-" + rand.Text(), Host: cluster.HostID(step.Host), For: decide.PauseFor, Reason: step.Why, By: asker, Outage: step.Outage}
+	r.rolls.ask(p.ID, r.now()) // before anybody can read it
+	return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
+		return s.writePauses(ctx, f, annotations, &p)
+	})
+}
+
+// writePauses ends the operator's pause, and adds another one; nil: none.
+func (s *sight) writePauses(ctx context.Context, f *control.Folder, annotations map[string]string, add *cluster.Pause) error {
+	was, err := f.ReadPauses(ctx)
+	if err != nil && !errors.Is(err, control.ErrNoPauses) {
+		return err
+	}
+	own := annotations[shape.AnnotationPause]
+	delete(annotations, shape.AnnotationPause)
+	delete(annotations, shape.AnnotationUsed)
+	now := slices.DeleteFunc(slices.Clone(was), func(p cluster.Pause) bool {
+		switch {
+		case p.ID == own && own != "":
+			return p.Until.IsZero() // nobody was granted it
+		case p.By == asker && p.Ended && add != nil && p.Host == add.Host:
+			// The host has heard of its end before it was granted the next one.
+			return slices.ContainsFunc(was, func(o cluster.Pause) bool { return o.Host == p.Host && o.By == asker && o.From.After(p.Until) })
+		}
+		return p.Ended && p.Over(s.world.Now)
+	})
+	for i := range now {
+		if p := &now[i]; p.ID == own && own != "" && !p.Ended {
+			p.Ended, p.Until = true, s.world.Now.UTC().Round(0)
+		}
+	}
+	if add != nil {
+		now = append(now, *add)
+		annotations[shape.AnnotationPause] = add.ID
+	}
+	return f.WritePauses(ctx, was, now)
+}
+
+// rollHost has a pod that was made by another template than is wanted made anew.
+func (r *Reconciler) rollHost(ctx context.Context, s *sight, step decide.Step, h *hostObjects) error {
+	want, err := s.shape.Set(step.N)
+	if err != nil {
+		return err
+	}
+	pod := h.pod
+	if pod != nil && pod.Annotations[shape.AnnotationTemplate] == want.Spec.Template.Annotations[shape.AnnotationTemplate] {
+		pod = nil
+	}
+	if p := s.world.Pause; p != nil { // from now on nobody ends it for a moment, and who ended it before has this fail
+		if err := r.amend(ctx, s, func(_ *control.Folder, annotations map[string]string) error {
+			annotations[shape.AnnotationUsed] = p.ID
+			return nil
+		}); err != nil {
+			return err
+		}
+		r.rolls.uses(p.ID, r.now())
+	}
+	return r.Writer.Roll(ctx, h.set, want.Spec.Template, pod, s.began.Add(actWithin))
+}
+
+// tellPod says what the kubelet tells of a host's pod. A word of it that is none of a normal start is why it is stuck; its
+// sentences may have anything in them, and are not shown.
+func (o *hostObjects) tellPod(h *decide.Host) {
+	if o.pod == nil {
+		return
+	}
+	h.Pod, h.Going = true, o.pod.DeletionTimestamp != nil
+	status := &o.pod.Status
+	if status.Phase == corev1.PodFailed || status.Phase == corev1.PodSucceeded {
+		h.Stuck = string(status.Phase)
+	}
+	for _, c := range status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			h.Stuck = c.Reason
+		}
+	}
+	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
+		state := c.State
+		switch own := c.Name == shape.ContainerName; {
+		case state.Waiting != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, state.Waiting.Reason):
+			if own || !c.Ready && h.Runs.IsZero() {
+				h.Stuck = state.Waiting.Reason
+			}
+		case own && state.Terminated != nil:
+			h.Stuck = fmt.Sprintf("%s with exit code %d", state.Terminated.Reason, state.Terminated.ExitCode)
+		case own && state.Running != nil:
+			h.Runs, h.Serves, h.Stuck = state.Running.StartedAt.Time, c.Ready, ""
+		}
+	}
+}
