@@ -1,5 +1,5 @@
 // Package e2e runs the operator against a real API server. A hand plays what else Kubernetes has: it makes the pods of
-// StatefulSets, and ends them. The daemons' words are written into the control store as they write them.
+// StatefulSets, and ends them. The daemons' words are written into the control store as they write them, or by real ones.
 package e2e
 
 import (
