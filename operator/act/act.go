@@ -113,6 +113,11 @@ func (w *Writer) Create(ctx context.Context, c shape.Cluster, o client.Object) e
 	return nil
 }
 
+// Try says what the API server would say if an object were made. Nothing is.
+func (w *Writer) Try(ctx context.Context, o client.Object) error {
+	return w.Client.Create(ctx, o, client.DryRunAll, client.FieldOwner(shape.Manager))
+}
+
 // Delete deletes the very object that was seen. One that is gone is no error.
 func (w *Writer) Delete(ctx context.Context, o client.Object) error {
 	uid, version := o.GetUID(), o.GetResourceVersion()

@@ -69,6 +69,7 @@ func TestRefused(t *testing.T) {
 		"no version":           {etcdCluster("a", "size: 3, storage: {size: 8Gi}"), "spec.version: Required value"},
 		"v3.7.3":               {etcdCluster("a", "size: 3, version: v3.7.3, storage: {size: 8Gi}"), "with all three numbers and without a v"},
 		"3.7":                  {etcdCluster("a", "size: 3, version: \"3.7\", storage: {size: 8Gi}"), "with all three numbers and without a v"},
+		"a release line":       {etcdCluster("a", plain+", releases: [{version: \"3.4\", image: x}]"), "releases.version is a release of etcd"},
 		"no storage":           {etcdCluster("a", "size: 3, version: 3.7.3"), "storage.size is missing"},
 		"storage of 1Mi":       {etcdCluster("a", "size: 3, version: 3.7.3, storage: {size: 1Mi}"), "storage.size is less than 100Mi"},
 		"a name of 60":         {etcdCluster(sixty, plain), "more than 40 characters"},

@@ -104,6 +104,7 @@ func (h *hand) turn(ctx context.Context) error {
 // go, and is the only one.
 func (h *hand) kubelet(ctx context.Context, hosts []string) (run []string, err error) {
 	before := len(h.rolled)
+	maps.DeleteFunc(h.uids, func(name string, _ types.UID) bool { return !slices.Contains(hosts, name) })
 	for _, name := range hosts {
 		pod := &corev1.Pod{}
 		if err := h.c.Get(ctx, h.key(name+"-0"), pod); err != nil {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // made says why not each pod is of one image and has a label.
@@ -73,7 +75,8 @@ func TestRoll(t *testing.T) {
 		{"a label", `{"spec":{"pod":{"metadata":{"labels":{"team":"a"}}}}}`, "localhost/etcdadm:1", "a"},
 		{"resources", `{"spec":{"pod":{"metadata":{"labels":{"team":"a"}},"spec":{"nodeSelector":{"x":"y"},"containers":[{"name":"etcdadm","resources":{"requests":{"cpu":"50m"}}}]}}}}`, "localhost/etcdadm:1", "a"},
 		{"a store", `{"spec":{"backup":{"store":"s3://b/later"},"pod":null}}`, "localhost/etcdadm:1", ""},
-		{"an image", `{"spec":{"backup":null}}`, "localhost/etcdadm:2", ""},
+		{"a release", `{"spec":{"backup":null,"releases":[{"version":"3.4.45","image":"example/etcd:3.4.45"}]}}`, "localhost/etcdadm:1", ""},
+		{"an image", `{"spec":{"releases":null}}`, "localhost/etcdadm:2", ""},
 	} {
 		h.rolled = nil
 		h.patch(test.patch)
@@ -155,4 +158,27 @@ func TestRollKilled(t *testing.T) {
 	if killed < 5 {
 		t.Errorf("only %d operators were killed", killed)
 	}
+}
+
+// A Kubernetes without volumes from images is told from one that has them before anything is made, and mended by leaving
+// spec.releases out.
+func TestNoImageVolumes(t *testing.T) {
+	h := rolling(t)
+	r, _ := operator(h.c, -1, h.time)
+	by := r.Writer.Client
+	r.Writer.Client = interceptor.NewClient(by.(client.WithWatch), interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if set, is := o.(*appsv1.StatefulSet); is { // as an API server does that does not know the field
+			for i := range set.Spec.Template.Spec.Volumes {
+				set.Spec.Template.Spec.Volumes[i].Image = nil
+			}
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	must(t, h.c.Create(t.Context(), object(t, h.ns, etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}, releases: [{version: 3.6.16, image: example/etcd:3.6.16}]"))))
+	must(t, h.settle(r, "told", h.blocked("NotSupported")))
+	if left := remains(h); left != "" {
+		t.Errorf("made were:\n%s", left)
+	}
+	h.patch(`{"spec":{"releases":null}}`)
+	must(t, h.settle(r, "made", h.ready(1, 1)))
 }

@@ -188,7 +188,7 @@ func (s *sight) want() {
 		name string
 		said bool
 	}{
-		{"hosts", spec.Hosts != nil}, {"releases", len(spec.Releases) > 0}, {"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
+		{"hosts", spec.Hosts != nil}, {"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
 		{"tls.rotate", spec.TLS != nil && spec.TLS.Rotate > 0}, {"bootstrap", spec.Bootstrap != nil},
 	} {
 		if f.said {

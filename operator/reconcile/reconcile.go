@@ -62,6 +62,7 @@ type Reconciler struct {
 	Image  string               // of hosts
 	Now    func() time.Time     // nil: the clock
 	rolls  rolls
+	images images
 }
 
 var steps = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -118,6 +119,9 @@ func (r *Reconciler) look(ctx context.Context, from client.Reader, ec *v1alpha1.
 	s, err := r.gather(ctx, from, ec)
 	if err == nil && ec.DeletionTimestamp != nil {
 		err = r.ending(ctx, s)
+	}
+	if err == nil && len(ec.Spec.Releases) > 0 && ec.DeletionTimestamp == nil {
+		s.world.Want.NoImages, err = r.images.missing(ctx, r.Writer, s.shape)
 	}
 	if err == nil && ec.Spec.Backup != nil {
 		err = r.rivals(ctx, from, s)

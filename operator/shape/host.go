@@ -116,6 +116,7 @@ func (c Cluster) pod(n int) corev1.PodSpec {
 	yes, no, id, seconds := true, false, int64(user), int64(grace)
 	mismatch := corev1.FSGroupChangeOnRootMismatch
 	readable := int32(0o440)
+	mounts, volumes := c.releases()
 	return corev1.PodSpec{
 		ServiceAccountName: c.AccountName(), EnableServiceLinks: &no,
 		TerminationGracePeriodSeconds: &seconds,
@@ -140,16 +141,26 @@ func (c Cluster) pod(n int) corev1.PodSpec {
 			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 			LivenessProbe:   probe("/healthz", 10, 6),
 			ReadinessProbe:  probe("/voterz", 2, 2),
-			VolumeMounts: []corev1.VolumeMount{
+			VolumeMounts: append([]corev1.VolumeMount{
 				{Name: "data", MountPath: dataDir}, {Name: "leaves", MountPath: leavesDir, ReadOnly: true}, {Name: "tmp", MountPath: "/tmp"},
-			},
+			}, mounts...),
 		}},
-		Volumes: []corev1.Volume{
+		Volumes: append([]corev1.Volume{
 			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Host(n)}}},
 			{Name: "leaves", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: c.LeavesName(n), DefaultMode: &readable}}},
 			{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		},
+		}, volumes...),
 	}
+}
+
+// releases are the images with versions of etcd, each where internal/release looks for its version.
+func (c Cluster) releases() (mounts []corev1.VolumeMount, volumes []corev1.Volume) {
+	for _, r := range c.Spec.Releases {
+		name := "etcd-" + strings.ReplaceAll(r.Version, ".", "-")
+		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: "/opt/etcd-v" + r.Version, ReadOnly: true})
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: r.Image, PullPolicy: corev1.PullIfNotPresent}}})
+	}
+	return mounts, volumes
 }
 
 // flags are the daemon's. The address is the pod's own, so that twins of one volume show; members are known by names,

@@ -27,6 +27,7 @@ func large() Cluster {
 	no := false
 	c.Spec.Storage = &v1alpha1.Storage{Size: resource.MustParse("80Gi"), Class: "fast", AccessMode: "ReadWriteOncePod"}
 	c.Spec.Spread = v1alpha1.SpreadPreferred
+	c.Spec.Releases = []v1alpha1.Release{{Version: "3.4.45", Image: "example/etcd:3.4.45"}}
 	c.Spec.Network = &v1alpha1.Network{Policy: &no, Service: &v1alpha1.ClientService{Type: "LoadBalancer", Annotations: map[string]string{"lb": "internal"}}}
 	c.Spec.Backup = &v1alpha1.BackupPolicy{Store: "s3://b/main", Credentials: &v1alpha1.SecretName{Name: "s3"}, Interval: "5m", DrillInterval: "1d", KeepLast: 10, Recipients: []v1alpha1.Recipient{"age1x"}}
 	c.Spec.Pod = &runtime.RawExtension{Raw: []byte(`{"metadata":{"annotations":{"note":"x"},"labels":{"team":"a","etcdadm.io/cluster":"other"}},"spec":{"priorityClassName":"high","containers":[{"name":"etcdadm","resources":{"limits":{"memory":"1Gi"}}}]}}`)}

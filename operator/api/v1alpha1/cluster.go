@@ -79,7 +79,8 @@ type ClusterSpec struct {
 	// Upgrade has what a person accepts on the way to another version.
 	// +optional
 	Upgrade *Upgrade `json:"upgrade,omitempty"`
-	// Releases are images of etcd versions that the operator's image does not carry.
+	// Releases are images with versions of etcd that the image of the hosts does not have. They are mounted, which
+	// Kubernetes can from 1.35 on.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=version
@@ -203,7 +204,9 @@ type Upgrade struct {
 
 // Release is an image with a version of etcd.
 type Release struct {
+	// Version of the etcd that is in the image, in its root directory or in /usr/local/bin.
 	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+\\\\.[0-9]+\\\\.[0-9]+$')",message="releases.version is a release of etcd with all three numbers and without a v, such as 3.4.45"
 	Version string `json:"version"`
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
