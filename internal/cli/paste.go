@@ -6,17 +6,15 @@ import (
 	"strings"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/tables"
 	"etcdadm.io/plan"
 )
-
-// asDaemons are the commands that ask a daemon, and so take the flags that say which.
-var asDaemons = []string{"alarm", "backup", "config", "defrag", "host", "member", "plan", "queue", "recover", "restart", "restore", "status", "upgrade"}
 
 // again is a command with the flags by which the person reached the daemon that said it,
 // so that it can be pasted as it stands. What is no such command stays what it is.
 func (r *reach) again(command string) string {
 	words := strings.Fields(command)
-	if len(words) < 2 || words[0] != "etcdadm" || !slices.Contains(asDaemons, words[1]) {
+	if len(words) < 2 || words[0] != "etcdadm" || !tables.AsksDaemons(words[1]) {
 		return command
 	}
 	add := func(flag, value string) {

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
-	"text/tabwriter"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/tables"
 	"etcdadm.io/plan"
 )
 
@@ -58,35 +57,19 @@ func printManual(w io.Writer, o *cluster.Observation, now time.Time) {
 }
 
 func printMembers(w io.Writer, o *cluster.Observation, now time.Time) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "HOST\tMEMBER\tROLE\tSTATE\tVERSION\tDB\tCLIENT URL")
 	roster, _ := o.Roster()
 	seen := map[cluster.HostID]bool{}
-	type row struct {
-		host cluster.HostID
-		text string
-	}
-	var rows []row
-	add := func(host cluster.HostID, format string, args ...any) {
-		rows = append(rows, row{host, fmt.Sprintf(format, args...)})
-	}
+	var rows []tables.Row
 	for _, s := range roster.Seats {
 		seen[s.HostID] = true
-		role := "voter"
-		switch {
-		case s.Learner:
-			role = "learner"
-		case s.RaftLeader:
-			role = "voter, raft leader"
-		}
-		state, version, size := "healthy", "", ""
+		r := tables.Row{Host: s.HostID, Member: s.ID.String(), Role: tables.Role(s.Learner, s.RaftLeader), State: "healthy", ClientURL: first(s.ClientURLs)}
 		if !s.Up {
-			state = s.State()
+			r.State = s.State()
 		}
 		if s.Host != nil && s.Host.Status != nil {
-			version, size = s.Host.Status.Version.String(), sizeWords(s.Host.Status.DBSize)
+			r.Version, r.DB = s.Host.Status.Version.String(), sizeWords(s.Host.Status.DBSize)
 		}
-		add(s.HostID, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orNone(string(s.HostID)), s.ID, role, state, version, size, first(s.ClientURLs))
+		rows = append(rows, r)
 	}
 	for _, h := range o.Hosts {
 		if !seen[h.Host] {
@@ -94,19 +77,15 @@ func printMembers(w io.Writer, o *cluster.Observation, now time.Time) {
 			if !h.Free() {
 				state = "not free"
 			}
-			add(h.Host, "%s\t-\t-\t%s\t\t\t%s\n", h.Host, state, first(h.URLs.Client))
+			rows = append(rows, tables.Row{Host: h.Host, Member: "-", Role: "-", State: state, ClientURL: first(h.URLs.Client)})
 		}
 	}
 	for _, g := range o.Gaps {
 		if g.Host != "" && !seen[g.Host] {
-			add(g.Host, "%s\t-\t-\t%s: %s\t\t\t\n", g.Host, g.Kind, g.Detail)
+			rows = append(rows, tables.Row{Host: g.Host, Member: "-", Role: "-", State: fmt.Sprintf("%s: %s", g.Kind, g.Detail)})
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.host, b.host) })
-	for _, r := range rows {
-		fmt.Fprint(t, r.text)
-	}
-	t.Flush()
+	tables.Hosts(w, rows)
 	printPauses(w, o, now)
 }
 
@@ -139,17 +118,11 @@ func printPauses(w io.Writer, o *cluster.Observation, now time.Time) {
 
 func printBlockers(w io.Writer, d plan.Decision) {
 	for _, b := range d.Blockers {
-		sentence := ""
-		if b.Sentence.String() != d.Reason.String() {
-			sentence = ": " + b.Sentence.String()
+		sentence := b.Sentence.String()
+		if sentence == d.Reason.String() {
+			sentence = ""
 		}
-		fmt.Fprintf(w, "  ! %s%s (docs/operations/%s.md)\n", b.Code, sentence, b.Code)
-		if b.Advice != "" {
-			fmt.Fprintf(w, "    %s\n", b.Advice)
-		}
-		if b.Command != "" {
-			fmt.Fprintf(w, "    → %s\n", b.Command)
-		}
+		tables.Blocker(w, b.Code, "docs/operations/"+b.Code+".md", sentence, b.Advice, b.Command)
 	}
 }
 

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +10,8 @@ import (
 	"time"
 
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/tables"
 	"etcdadm.io/plan"
 	"github.com/spf13/cobra"
 )
@@ -20,7 +24,7 @@ type statusJSON struct {
 }
 
 func statusCommand() *cobra.Command {
-	var r reach
+	var r queue
 	var watch bool
 	c := &cobra.Command{
 		Use:   "status",
@@ -34,12 +38,23 @@ person), 15 when no quorum is up or clients are kept out, 11 when no leading dae
 in reach and 10 when no daemon answers: "etcdadm exit-codes" lists all codes.
 
 --watch shows it every second, with the last decisions, until q or Ctrl-C; where the
-output is no terminal, a line for each decision.`,
+output is no terminal, a line for each decision.
+
+With --store or --control-store no daemon is asked: it shows what the leading one wrote
+there last, at every change and every five minutes. It ends with 11 where that is older
+than 12 minutes, and with 10 where there is none.`,
 		Example: `  etcdadm status
   etcdadm status --watch
-  etcdadm status -o json --endpoint 192.0.2.1:8000 --cluster-name etcd --credentials ./operator`,
+  etcdadm status -o json --endpoint 192.0.2.1:8000 --cluster-name etcd --credentials ./operator
+  etcdadm status --store s3://BUCKET/FOLDER`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if ofAStore(c) {
+				if watch {
+					return usage("leave it out; etcdadm status -o json --store URL may be run again and again", "--watch asks daemons, and --store and --control-store ask none")
+				}
+				return r.storeStatus(c)
+			}
 			if watch {
 				return r.watch(c.Context(), os.Stdin, c.OutOrStdout())
 			}
@@ -54,13 +69,11 @@ output is no terminal, a line for each decision.`,
 				}
 			}
 			err = r.print(c.OutOrStdout(), statusJSON{report.Healthy(), report.Health(), report}, func(w io.Writer) { printReport(w, r.pasteableReport(report)) })
-			if code := healthCodes[report.Health()]; err == nil && code != ExitOK {
-				return exitCode(code)
-			}
-			return err
+			return endedAs(report.Health(), err)
 		},
 	}
 	r.flags(c)
+	r.storeFlags(c.Flags())
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until q or Ctrl-C")
 	return c
 }
@@ -78,22 +91,70 @@ func (r *reach) pasteableReport(report console.Report) console.Report {
 	return report
 }
 
-// healthCodes are the exit codes of status.
-var healthCodes = map[console.Health]int{
-	console.Well: ExitOK, console.Degraded: ExitDegraded, console.NoQuorum: ExitNoQuorum, console.Unknown: ExitNotLeader,
+// endedAs has a status that was printed end with the code of the cluster's health.
+func endedAs(h console.Health, err error) error {
+	if code := tables.ExitCodes[h]; err == nil && code != ExitOK {
+		return exitCode(code)
+	}
+	return err
+}
+
+// toldJSON is a status from the store, for programs.
+type toldJSON struct {
+	Healthy bool           `json:"healthy"`
+	Health  console.Health `json:"health"`
+	Told    control.Status `json:"told"`
+}
+
+// ofAStore tells whether a person named a store; one in the environment is for those who ask a daemon.
+func ofAStore(c *cobra.Command) bool {
+	return c.Flags().Changed("store") || c.Flags().Changed("control-store")
+}
+
+// storeView is what the leading daemon wrote into the store.
+func (q *queue) storeView(ctx context.Context) (tables.View, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	f, err := q.folder(ctx, nil, toRead)
+	if err != nil {
+		return tables.View{}, err
+	}
+	s, there, err := f.ReadStatus(ctx)
+	if err == nil && !there {
+		err = &Failure{Code: ExitNoCluster, Err: errors.New("no daemon has written a status into this store"), Advice: "is it the store of the cluster's record? A new cluster has a status once its daemons lead"}
+	}
+	return tables.View{Status: s, Now: time.Now()}, err
+}
+
+// storeStatus is status by what the leading daemon wrote into the store.
+func (q *queue) storeStatus(c *cobra.Command) error {
+	v, err := q.storeView(c.Context())
+	if err != nil {
+		return err
+	}
+	h := v.Health(v.Now)
+	return endedAs(h, q.print(c.OutOrStdout(), toldJSON{h == console.Well, h, v.Status}, v.Print))
 }
 
 func planCommand() *cobra.Command {
-	var r reach
+	var r queue
 	var from string
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what would be done next, why, and what blocks it",
 		Long: `plan prints the leading daemon's next decision and the command that a person would
 type for it. With --from it decides on a saved observation, for example from
-"etcdadm status -o json".`,
+"etcdadm status -o json". With --store or --control-store no daemon is asked: it prints
+the decision that the leading one wrote there last.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if ofAStore(c) && from == "" {
+				v, err := r.storeView(c.Context())
+				if err != nil {
+					return err
+				}
+				return r.print(c.OutOrStdout(), v.Status, v.Plan)
+			}
 			o, err := r.observation(c.Context(), from)
 			if err != nil {
 				return err
@@ -106,6 +167,7 @@ type for it. With --from it decides on a saved observation, for example from
 		},
 	}
 	r.flags(c)
+	r.storeFlags(c.Flags())
 	c.Flags().StringVar(&from, "from", "", "file with an observation or a status as JSON, - for standard input")
 	return c
 }

@@ -9,8 +9,10 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/duration"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/internal/tables"
 	"etcdadm.io/plan"
 )
 
@@ -26,16 +28,11 @@ func printData(w io.Writer, r console.Report) {
 	printQuarantine(w, o)
 	printEnds(w, r)
 	printHolders(w, o)
-	if len(r.Queue) > 0 {
-		fmt.Fprintln(w, "queue:")
-		for _, q := range r.Queue {
-			state := "waits for"
-			if q.Running {
-				state = "runs"
-			}
-			fmt.Fprintf(w, "  %s  %s %s\n    %s: %s\n", q.Command, q.Kind, q.What, state, q.For)
-		}
+	var queue []control.CommandStatus
+	for _, q := range r.Queue {
+		queue = append(queue, control.CommandStatus(q))
 	}
+	tables.Queue(w, queue)
 	printSteps(w, r.Steps)
 	for _, a := range r.Aside {
 		a.Age += r.Now().Sub(o.At)

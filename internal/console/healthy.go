@@ -4,24 +4,19 @@ import (
 	"slices"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/plan"
 )
 
-// Health is how a cluster is, in one word.
-type Health string
+// Health is how a cluster is, in one word; who has only the store reads it there.
+type Health = control.Health
 
 // The cluster's health, the best first.
 const (
-	// Well: [Report.Healthy], and nothing waits for a person.
-	Well Health = "well"
-	// Degraded: it serves clients, and is not well: a voter is down or missing, an alarm is
-	// raised, or a blocker names what a person has to do.
-	Degraded Health = "degraded"
-	// NoQuorum: no quorum of its voters is up in sight of the leading daemon, or its members
-	// keep ordinary clients out (before they are founded, in quarantine, in a cluster stop).
-	NoQuorum Health = "no-quorum"
-	// Unknown: the daemon that leads did not answer.
-	Unknown Health = "unknown"
+	Well     = control.Well // [Report.Healthy], and nothing waits for a person
+	Degraded = control.Degraded
+	NoQuorum = control.NoQuorum
+	Unknown  = control.Unknown
 )
 
 // Health is how the cluster is as the leading daemon saw it last.

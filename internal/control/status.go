@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -64,6 +65,42 @@ func (s Status) Voters() (up, voters int) {
 		}
 	}
 	return up, voters
+}
+
+// Fresh is how old a status may be and still tell of now: it is written every five minutes, and at every change.
+const Fresh = 12 * time.Minute
+
+// Health is how a cluster is, in one word.
+type Health string
+
+// The cluster's health, the best first.
+const (
+	// Well: every voter that is wanted is up, clients are served, and nothing waits for a person.
+	Well Health = "well"
+	// Degraded: it serves clients, and is not well: a voter is down or missing, an alarm is
+	// raised, or a blocker names what a person has to do.
+	Degraded Health = "degraded"
+	// NoQuorum: no quorum of its voters is up in sight of the leading daemon, or its members
+	// keep ordinary clients out (before they are founded, in quarantine, in a cluster stop).
+	NoQuorum Health = "no-quorum"
+	// Unknown: the daemon that leads did not answer, or told nothing of late.
+	Unknown Health = "unknown"
+)
+
+// Health is how the cluster is by what the leader told last, where that is fresh.
+func (s Status) Health(now time.Time) Health {
+	up, voters := s.Voters()
+	serving := func(m MemberStatus) bool { return !m.Learner && m.Up && !m.Quarantined }
+	switch {
+	case now.Sub(s.At) > Fresh:
+		return Unknown
+	case voters == 0, up <= voters/2, !slices.ContainsFunc(s.Members, serving):
+		return NoQuorum
+	case up < voters, s.Spec == nil, !s.Spec.Hold && voters != s.Spec.MemberCount,
+		slices.ContainsFunc(s.Blockers, func(b BlockerStatus) bool { return b.Command != "" }):
+		return Degraded
+	}
+	return Well
 }
 
 // CommandStatus is a command of the queue.

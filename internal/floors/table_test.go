@@ -392,6 +392,9 @@ var table = []room{
 	}, beside: map[string]string{
 		"internal/console": "waits by it until etcd serves",
 	}},
+	{path: "internal/tables", floor: face, never: map[string]string{
+		"github.com/spf13/cobra": "kubectl's plugin prints them, too",
+	}},
 	{path: "internal/support", floor: face, never: map[string]string{
 		"github.com/spf13/cobra": "a program may call it",
 	}, beside: map[string]string{
@@ -441,6 +444,7 @@ var table = []room{
 		"internal/removal":    "reset",
 		"internal/setup":      "init, join and token",
 		"internal/support":    "etcdadm support-bundle",
+		"internal/tables":     "prints what kubectl's plugin prints, too",
 	}},
 
 	// Commands.
