@@ -65,7 +65,7 @@ type ClusterSpec struct {
 	// +kubebuilder:validation:Maximum=3
 	// +optional
 	SpareHosts int32 `json:"spareHosts,omitempty"`
-	// Spread says whether two hosts may share a node: Required (the default) never, Preferred where there is no other.
+	// Spread says whether two hosts may share a machine: Required (the default) never, Preferred where there is no other.
 	// +kubebuilder:validation:Enum=Required;Preferred
 	// +optional
 	Spread Spread `json:"spread,omitempty"`
