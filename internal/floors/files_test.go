@@ -33,6 +33,7 @@ var plainOpens = map[string]string{
 	"internal/journal/journal.go:taken":                "its own directory",
 	"internal/peer/peerpb/gen/main.go:run":             "a generator, which a person runs",
 	"operator/generate/chart.go:chart":                 "a generator, which a person runs",
+	"operator/generate/fields.go:fields":               "a generator, which a person runs",
 	"internal/playground/host.go:run":                  "below the playground's own directory",
 	"internal/regular/regular.go:open":                 "the place where it is made sure",
 	"internal/release/download.go:fetch":               "its own cache, under a lock",

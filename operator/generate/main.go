@@ -1,5 +1,5 @@
-// Command generate writes what is made of the operator's manifests: the templates of the Helm chart. What it
-// writes is committed, and tests compare it.
+// Command generate writes what is made of the operator's types and manifests: the templates of the Helm chart, and the table
+// of fields in the documents. What it writes is committed, and tests compare it.
 package main
 
 import (
@@ -28,5 +28,10 @@ func main() {
 
 // files are all that is made, by their paths below the operator's directory.
 func files(dir string) (map[string]string, error) {
-	return chart(dir)
+	made, err := chart(dir)
+	if err != nil {
+		return nil, err
+	}
+	made["../docs/operator/fields.md"], err = fields(dir)
+	return made, err
 }
