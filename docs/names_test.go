@@ -97,7 +97,7 @@ var defines = []string{"StringVar", "StringVarP", "StringSliceVar", "BoolVar", "
 func flags(t *testing.T, function string) []string {
 	t.Helper()
 	var out []string
-	for _, f := range goFiles(t, "internal/cli") {
+	for _, f := range goFiles(t, "internal/cli", "operator/plugin") {
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok || function != "" && fn.Name.Name != function {
@@ -132,7 +132,8 @@ var (
 // foreign are flags of other programs that the documents name.
 var foreign = []string{
 	"force-new-cluster", "max-learners", "no-password", "limit", // etcd, etcdctl
-	"config", "upload-certs", "etcd-servers", "raw", "replicas", "type", // kubeadm, kube-apiserver, kubectl
+	"config", "upload-certs", "etcd-servers", "raw", "replicas", "type", "server-side", "field-selector", // kubeadm, kube-apiserver, kubectl
+	"set", "dest-cacert", "dest-cert", "dest-key", // helm, etcdctl make-mirror
 	"check", "purge", "now", "log-file", "also-stdout", // sha256sum, dpkg, systemctl, the images' go-runner
 	"x",                                         // how flags are written
 	"logtostderr", "alsologtostderr", "vmodule", // klog's, defined in a loop
@@ -193,7 +194,7 @@ func TestManagersFlagsAreListed(t *testing.T) {
 
 func TestCommandsExist(t *testing.T) {
 	known := []string{"etcd", "completion"} // the built-in one, which no person calls; cobra's own
-	for _, f := range goFiles(t, "internal/cli") {
+	for _, f := range goFiles(t, "internal/cli", "operator/plugin") {
 		ast.Inspect(f, func(n ast.Node) bool {
 			var use ast.Expr
 			switch x := n.(type) {

@@ -38,6 +38,7 @@ var kube struct {
 	config *rest.Config
 	client client.Client
 	server *testkube.Server
+	ca     string // file with the authority of its certificate
 	why    string // it is not there
 	end    []func()
 }
@@ -104,6 +105,7 @@ func begin(ctx context.Context) error {
 	}
 	kube.server = server
 	kube.end = append(kube.end, server.Close)
+	kube.ca = server.CA
 	kube.config = &rest.Config{Host: server.URL, Transport: server.Client.Transport, QPS: -1}
 	if kube.client, err = client.New(kube.config, client.Options{Scheme: scheme}); err != nil {
 		return err

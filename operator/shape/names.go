@@ -68,6 +68,12 @@ const (
 	PortHealth     = 8002
 )
 
+// What runs etcdadm in a pod needs to know.
+const (
+	Program = program
+	DataDir = dataDir
+)
+
 // Cluster is what the shapes are made of.
 type Cluster struct {
 	Namespace, Name string

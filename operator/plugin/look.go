@@ -1,0 +1,211 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/tables"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/record"
+	"etcdadm.io/operator/shape"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// seen is a cluster as the API server has it.
+type seen struct {
+	*place
+	cluster *v1alpha1.EtcdCluster
+	told    *control.Status // nil: the daemons have told nothing yet
+	now     time.Time
+}
+
+// look reads the EtcdCluster, and what the leading daemon wrote of itself.
+func (p *place) look(ctx context.Context, name string) (*seen, error) {
+	ec, err := p.get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s := &seen{place: p, cluster: ec, now: time.Now()}
+	m := &corev1.ConfigMap{}
+	if err := p.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: shape.Cluster{Name: ec.Name}.StatusName()}, m); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read what the daemons tell: %w", err)
+	}
+	status, there, err := control.New(record.Of(&corev1.ConfigMap{}, m), "").Known().ReadStatus(ctx)
+	if there {
+		s.told = &status
+	}
+	return s, err
+}
+
+func (s *seen) health() control.Health {
+	if s.told == nil {
+		return control.Unknown
+	}
+	return s.told.Health(s.now)
+}
+
+// view is what the daemons told, with the operator's word on what lifts a blocker where it has one of its own.
+func (s *seen) view() tables.View {
+	told := *s.told
+	told.Blockers = slices.Clone(told.Blockers)
+	for i, b := range told.Blockers {
+		for _, shown := range s.cluster.Status.Blockers {
+			if shown.Code == b.Code && shown.Sentence == b.Sentence {
+				told.Blockers[i].Command = shown.Command
+			}
+		}
+	}
+	return tables.View{Status: told, Now: s.now, Again: s.again}
+}
+
+// again makes of a command for a host of the cluster one for where this runs.
+func (s *seen) again(command string) string {
+	words := strings.Fields(command)
+	if s.speaker() == "" || len(words) < 2 || words[0] != "etcdadm" || !tables.AsksDaemons(words[1]) {
+		return command
+	}
+	where := s.where()
+	for i := range where {
+		where[i] = cluster.ShellWord(where[i])
+	}
+	return fmt.Sprintf("kubectl %s exec -it %s -c %s -- %s --data-dir=%s", strings.Join(where, " "), s.speaker(), shape.ContainerName, command, shape.DataDir)
+}
+
+// speaker is the pod of the leading daemon, where that is known, or else of a host that has one: each daemon hands on what
+// it is asked. Empty: there is none.
+func (s *seen) speaker() string {
+	if s.health() != control.Unknown && s.told.Leader != "" {
+		return string(s.told.Leader) + "-0"
+	}
+	for _, h := range s.cluster.Status.Hosts {
+		if h.Node != "" {
+			return h.Name + "-0"
+		}
+	}
+	return ""
+}
+
+// own prints what the operator itself says: the condition, what it waits for, and hosts without a member.
+func (s *seen) own(w io.Writer) {
+	fmt.Fprintf(w, "EtcdCluster %s/%s: ", s.cluster.Namespace, s.cluster.Name)
+	switch c := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.Ready); {
+	case c == nil:
+		fmt.Fprintln(w, "the operator has not looked at it yet")
+	case c.Status == "True":
+		fmt.Fprintln(w, "ready")
+	default:
+		fmt.Fprintf(w, "not ready, %s: %s\n", c.Reason, c.Message)
+	}
+	for _, b := range s.cluster.Status.Blockers {
+		code := strings.ToLower(b.Code)
+		page := "docs/operator/reasons.md#" + code
+		if code == b.Code { // a daemon's
+			page = "docs/operations/" + code + ".md"
+		}
+		if code != b.Code || s.told == nil {
+			tables.Blocker(w, b.Code, page, b.Sentence, "", b.Command)
+		}
+	}
+	for _, h := range s.cluster.Status.Hosts {
+		if h.Role == "" && h.Why != "" {
+			fmt.Fprintf(w, "host %s: %s\n", h.Name, h.Why)
+		}
+	}
+}
+
+// seenJSON is a cluster for programs.
+type seenJSON struct {
+	Healthy bool                   `json:"healthy"`
+	Health  control.Health         `json:"health"`
+	Status  v1alpha1.ClusterStatus `json:"status"`
+	Told    *control.Status        `json:"told,omitempty"`
+}
+
+func (s *seen) print(w io.Writer, table func(io.Writer)) error {
+	return s.place.print(w, seenJSON{s.health() == control.Well, s.health(), s.cluster.Status, s.told}, table)
+}
+
+// print writes a value as -o says; table is what people read.
+func (p *place) print(w io.Writer, v any, table func(io.Writer)) error {
+	if p.output == "table" {
+		table(w)
+		return nil
+	}
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err == nil && p.output == "yaml" {
+		data, err = yaml.JSONToYAML(data)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, strings.TrimSuffix(string(data), "\n"))
+	return err
+}
+
+func statusCommand(p *place) *cobra.Command {
+	c := &cobra.Command{
+		Use: "status NAME", GroupID: "look", Short: "Show hosts, members, the leader and what is being done", Args: cobra.ExactArgs(1),
+		Example: "  kubectl etcdadm status main\n  kubectl etcdadm status main -n prod -o json",
+		Long: `status shows what the operator waits for, and what the leading daemon told last: at every
+change, and every five minutes. It ends with 0 when the cluster is well, 14 when something
+needs a look, 15 when no quorum is up, 11 when no daemon told anything for 12 minutes and
+10 when none has told anything yet.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := p.look(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			err = s.print(c.OutOrStdout(), func(w io.Writer) {
+				s.own(w)
+				if s.told != nil {
+					fmt.Fprintln(w)
+					s.view().Print(w)
+				}
+			})
+			switch code := tables.ExitCodes[s.health()]; {
+			case err != nil:
+				return err
+			case s.told == nil:
+				return ended(exitNoCluster)
+			case code != 0:
+				return ended(code)
+			}
+			return nil
+		},
+	}
+	p.outputFlag(c)
+	return c
+}
+
+func planCommand(p *place) *cobra.Command {
+	c := &cobra.Command{
+		Use: "plan NAME", GroupID: "look", Short: "Show what is done next, why, and what blocks it", Args: cobra.ExactArgs(1),
+		Example: "  kubectl etcdadm plan main",
+		Long:    `plan prints what the operator waits for, and the leading daemon's decision as it told it last.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := p.look(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return s.print(c.OutOrStdout(), func(w io.Writer) {
+				s.own(w)
+				if s.told != nil {
+					s.view().Plan(w)
+				}
+			})
+		},
+	}
+	p.outputFlag(c)
+	return c
+}
