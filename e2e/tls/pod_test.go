@@ -13,6 +13,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/e2e/internal/rig"
+	"etcdadm.io/internal/cli"
 	"etcdadm.io/internal/pki"
 )
 
@@ -36,6 +37,9 @@ func TestPods(t *testing.T) {
 		if made, err := filepath.Glob(filepath.Join(h.Dir, "pki", "*")); err != nil || len(made) > 0 {
 			t.Errorf("certificates were made on the disk of host %d: %v %v", h.N, made, err)
 		}
+	}
+	if r := c.Etcdadm("member", "promote", id(c.Host(2)), "--data-dir", c.Host(1).Dir); r.Code != cli.ExitOK || !strings.Contains(r.Stdout, "is a voter") {
+		t.Errorf("a person in the pod may not have a step taken: %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	w := c.Write()
 

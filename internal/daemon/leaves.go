@@ -31,7 +31,7 @@ type pair struct {
 // The pairs of a host, by the names under which they are told.
 const (
 	leafDaemon   = "daemon"      // to other daemons
-	leafOperator = "operator"    // root's on this host to daemons; where others renew them, one that may only read
+	leafOperator = "operator"    // root's on this host to daemons
 	leafEtcdctl  = "etcdctl"     // root's on this host to etcd
 	leafPeer     = "etcd-peer"   // the member's to others
 	leafServer   = "etcd-server" // the member's to clients
@@ -41,7 +41,7 @@ const (
 // given are the pairs in a directory that somebody else renews: name.crt and name.key, beside the three authorities.
 var given = map[string]pair{
 	leafDaemon:   {names: pki.Names{CA: pki.ManagerCA + ".crt", Cert: "daemon.crt", Key: "daemon.key"}, authority: pki.ManagerCA},
-	leafOperator: {names: pki.Names{CA: pki.ManagerCA + ".crt", Cert: "reader.crt", Key: "reader.key"}, authority: pki.ManagerCA},
+	leafOperator: {names: pki.Names{CA: pki.ManagerCA + ".crt", Cert: "operator.crt", Key: "operator.key"}, authority: pki.ManagerCA},
 	leafPeer:     {names: pki.Names{CA: pki.PeersCA + ".crt", Cert: "peer.crt", Key: "peer.key"}, authority: pki.PeersCA},
 	leafServer:   {names: pki.Names{CA: pki.ClientsCA + ".crt", Cert: "server.crt", Key: "server.key"}, authority: pki.ClientsCA},
 	leafClient:   {names: pki.Names{CA: pki.ClientsCA + ".crt", Cert: "client.crt", Key: "client.key"}, authority: pki.ClientsCA},

@@ -64,7 +64,7 @@ func (r *renewer) put(cluster, host string, life time.Duration, more ...*pki.Aut
 	}
 	l := pki.Lifetime{Duration: life, MinTimeLeft: time.Minute}
 	daemon, err1 := pki.HostRequest(pki.Identity{Cluster: cluster, Role: pki.RoleHost, ID: host}, []string{"192.0.2.1"}, l)
-	reader, err2 := pki.CallerRequest(pki.Identity{Cluster: cluster, Role: pki.RoleReader, ID: "reader"}, l)
+	operator, err2 := pki.CallerRequest(pki.Identity{Cluster: cluster, Role: pki.RoleOperator, ID: "operator"}, l)
 	peer, err3 := pki.PeerRequest(host, []string{"https://192.0.2.1:2380"}, nil, l)
 	server, err4 := pki.ServerRequest(host, []string{"https://192.0.2.1:2379"}, nil, l)
 	client, err5 := pki.ClientRequest("root", l)
@@ -74,7 +74,7 @@ func (r *renewer) put(cluster, host string, life time.Duration, more ...*pki.Aut
 	for name, x := range map[string]struct {
 		of *pki.Authority
 		as pki.Request
-	}{"daemon": {r.cas.Manager, daemon}, "reader": {r.cas.Manager, reader}, "peer": {r.cas.Peers, peer}, "server": {r.cas.Clients, server}, "client": {r.cas.Clients, client}} {
+	}{"daemon": {r.cas.Manager, daemon}, "operator": {r.cas.Manager, operator}, "peer": {r.cas.Peers, peer}, "server": {r.cas.Clients, server}, "client": {r.cas.Clients, client}} {
 		at := r.t.TempDir()
 		if _, err := pki.Ensure(at, pki.PeerNames, x.of, x.as, time.Now().Add(-r.ago)); err != nil {
 			r.t.Fatal(err)

@@ -72,8 +72,9 @@ var leaves = []leaf{
 	{"daemon", manager, func(h Host) (pki.Request, error) {
 		return pki.HostRequest(pki.Identity{Cluster: h.Cluster, Role: pki.RoleHost, ID: h.Name}, h.DNS, Life)
 	}},
-	{"reader", manager, func(h Host) (pki.Request, error) {
-		return pki.CallerRequest(pki.Identity{Cluster: h.Cluster, Role: pki.RoleReader, ID: h.Name}, Life)
+	// Whoever may run a command in the pod has the host's own key there, with which one could do more than this.
+	{"operator", manager, func(h Host) (pki.Request, error) {
+		return pki.CallerRequest(pki.Identity{Cluster: h.Cluster, Role: pki.RoleOperator, ID: h.Name}, Life)
 	}},
 	{"peer", peers, func(h Host) (pki.Request, error) { return pki.PeerRequest(h.Name, nil, h.DNS, Life) }},
 	{"server", clients, func(h Host) (pki.Request, error) {

@@ -25,7 +25,7 @@ func (h *Host) PutLeaves(dir string, id string, more ...*pki.Authorities) {
 	life := pki.Lifetime{Duration: 24 * time.Hour, MinTimeLeft: time.Minute}
 	names := []string{h.Address, "127.0.0.1"}
 	daemon, err1 := pki.HostRequest(pki.Identity{Cluster: h.C.Name, Role: pki.RoleHost, ID: id}, names, life)
-	reader, err2 := pki.CallerRequest(pki.Identity{Cluster: h.C.Name, Role: pki.RoleReader, ID: "reader"}, life)
+	operator, err2 := pki.CallerRequest(pki.Identity{Cluster: h.C.Name, Role: pki.RoleOperator, ID: "operator"}, life)
 	peer, err3 := pki.PeerRequest(id, nil, names, life)
 	server, err4 := pki.ServerRequest(id, nil, names, life)
 	client, err5 := pki.ClientRequest("root", life)
@@ -36,7 +36,7 @@ func (h *Host) PutLeaves(dir string, id string, more ...*pki.Authorities) {
 		name string
 		of   *pki.Authority
 		as   pki.Request
-	}{{"daemon", cas.Manager, daemon}, {"reader", cas.Manager, reader}, {"peer", cas.Peers, peer}, {"server", cas.Clients, server}, {"client", cas.Clients, client}} {
+	}{{"daemon", cas.Manager, daemon}, {"operator", cas.Manager, operator}, {"peer", cas.Peers, peer}, {"server", cas.Clients, server}, {"client", cas.Clients, client}} {
 		if _, err := pki.Ensure(made, pki.Names{CA: x.of.Name() + ".crt", Cert: x.name + ".crt", Key: x.name + ".key"}, x.of, x.as, time.Now()); err != nil {
 			h.C.T.Fatal(err)
 		}
