@@ -35,10 +35,10 @@ func TestConditionsOfCommands(t *testing.T) {
 	lostQuorum := then(formedSight, away("b", cluster.GapUnreachable), away("c", cluster.GapUnreachable), of("a", unhealthy))
 	lostQuorum = then(lostQuorum, func(o *cluster.Observation) { o.Memory.QuorumlessSince = o.At.Add(-cluster.DefaultDeadAfter) })
 	// Nobody is filled in as lost: who is cut off sees the others just as it would see them lost.
-	offers := func(way func(*step.View) (string, string)) func(*step.View) bool {
+	offers := func(way func(*step.View) (string, words.Text)) func(*step.View) bool {
 		return func(v *step.View) bool {
-			command, words := way(v)
-			return command == "etcdadm recover --from a" && strings.Contains(words, "missing: b (unreachable") && strings.Contains(words, "--lost HOST")
+			command, says := way(v)
+			return command == "etcdadm recover --from a" && says.Facts()["survivor"] == "a" && strings.Contains(says.String(), "missing: b (unreachable") && strings.Contains(says.String(), "--lost HOST")
 		}
 	}
 	early := func(o *cluster.Observation) { o.Memory.QuorumlessSince = o.At.Add(-time.Second) }

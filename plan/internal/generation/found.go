@@ -121,7 +121,7 @@ func finishFounding(v *step.View) *decision.Decision {
 	if d := refound(v); d != nil {
 		return d
 	}
-	if command, says := foundersLost(v); says != "" {
+	if command, says := foundersLost(v); !says.IsZero() {
 		n := len(v.Intent.Founders)
 		return decision.Wait(true, "founding", command, "the founders of generation {generation} have no quorum, and it may have served before that was written down: waiting until {quorum} of the {number} are back{because}{says}",
 			v.Intent.Generation, cluster.Quorum(n), n, words.Because(waiting), says)
@@ -132,9 +132,9 @@ func finishFounding(v *step.View) *decision.Decision {
 // foundersLost is a person's way on when so many founders are out of sight that
 // the founding cannot come to a quorum, and so many have started that nobody can
 // promise that it never served: its leader may have ended in the moment between.
-func foundersLost(v *step.View) (command, says string) {
+func foundersLost(v *step.View) (command string, says words.Text) {
 	if !v.Stalled() || v.Intent.Source.FromData() {
-		return "", ""
+		return "", says
 	}
 	var seats []cluster.Seat
 	there := 0
@@ -146,7 +146,7 @@ func foundersLost(v *step.View) (command, says string) {
 		seats = append(seats, s)
 	}
 	if there >= cluster.Quorum(len(seats)) {
-		return "", ""
+		return "", says
 	}
 	return survivorCommand(v, seats)
 }

@@ -18,7 +18,7 @@ import (
 // is in sight; both empty: those in sight are a quorum, or there is none. It names
 // nobody as lost: who is cut off sees the others just as it would see them lost, so
 // a person says which are. No command is given before the loss has lasted.
-func survivorCommand(v *step.View, voters []cluster.Seat) (command, says string) {
+func survivorCommand(v *step.View, voters []cluster.Seat) (command string, says words.Text) {
 	holds := map[cluster.HostID]bool{}
 	var gone []string
 	var back []cluster.HostID // a person said that they come back
@@ -26,7 +26,7 @@ func survivorCommand(v *step.View, voters []cluster.Seat) (command, says string)
 		h := s.Host
 		if h == nil || h.Local.Member != s.ID || !h.Local.HasData {
 			if is := v.Presence(s.HostID); v.OpenToOthers(s.ID) || is == cluster.PresenceBusy || is == cluster.PresenceStarting || is.Elsewhere() {
-				return "", "" // only a daemon is silent, at work or starting, or not understood: nobody may give that host up
+				return "", says // only a daemon is silent, at work or starting, or not understood: nobody may give that host up
 			}
 			gone = append(gone, missingWords(v, cmp.Or(s.HostID, cluster.HostID(s.ID.String()))))
 			if pauses.NotePausedAway(v, s.HostID) {
@@ -39,37 +39,37 @@ func survivorCommand(v *step.View, voters []cluster.Seat) (command, says string)
 	logs := sight.Furthest(v.Obs.Hosts, func(h *cluster.HostReport) bool { return holds[h.Host] })
 	best := logs.Furthest
 	if best == nil || len(voters)-len(gone) >= cluster.Quorum(len(voters)) {
-		return "", ""
+		return "", says
 	}
 	missing := "; missing: " + strings.Join(gone, ", ")
 	if len(back) > 0 && len(voters)-len(gone)+len(back) >= cluster.Quorum(len(voters)) {
-		return "", fmt.Sprintf("%s. Bring %s back: paused hosts are not given up, and with them %d of %d voters are up", missing, words.IdList(back), len(voters)-len(gone)+len(back), len(voters))
+		return "", words.F("{missing}. Bring {back} back: paused hosts are not given up, and with them {up} of {number} voters are up", missing, words.IdList(back), len(voters)-len(gone)+len(back), len(voters))
 	}
 	if left, after := RecoveryOffered(v.Obs); left > 0 {
-		return "", fmt.Sprintf("%s. They may serve without this side: look at them, and at the network between, first. A recovery without them is offered once the loss has lasted %s (--dead-after)", missing, after)
+		return "", words.F("{missing}. They may serve without this side: look at them, and at the network between, first. A recovery without them is offered once the loss has lasted {after} (--dead-after)", missing, after)
 	}
 	if reading := slices.IndexFunc(logs.Unread, func(h *cluster.HostReport) bool { return h.Reading != nil }); reading >= 0 {
 		missing += fmt.Sprintf("; the log of host %s is still being read and may go further", logs.Unread[reading].Host)
 	}
 	return GenerationCommand(v, &cluster.Command{Kind: cluster.CommandRecover, Host: best.Host}),
-		missing + ". If so many of their disks are gone for good that no quorum can come back, the cluster can go on from what is left: the command shows what each host holds; name each host that is gone for good with --lost HOST"
+		words.F("{missing}. If so many of their disks are gone for good that no quorum can come back, the cluster can go on from what host {survivor} has: the command shows what each host holds; name each host that is gone for good with --lost HOST", missing, best.Host)
 }
 
 // RecoverCommand is what a person may do when the voters whose data is in sight
 // are no quorum, and what to know before; empty while they are one. Whether the
 // others are gone for good cannot be seen from here.
-func RecoverCommand(v *step.View) (command, says string) {
+func RecoverCommand(v *step.View) (command string, says words.Text) {
 	if v.Intent.Generation == 0 || v.Intent.State != cluster.IntentFounded {
-		return "", ""
+		return "", says
 	}
 	return survivorCommand(v, v.Roster.Voters())
 }
 
 // RecordedSurvivor is [RecoverCommand] where no member gives a list: the voters are
 // those of the record. A host that came back without its data counts as gone.
-func RecordedSurvivor(v *step.View) (command, says string) {
+func RecordedSurvivor(v *step.View) (command string, says words.Text) {
 	if v.Intent.Generation == 0 || v.Intent.State != cluster.IntentFounded {
-		return "", ""
+		return "", says
 	}
 	var seats []cluster.Seat
 	for _, w := range v.Intent.Voters {

@@ -60,8 +60,8 @@ func Quorum(v *step.View) *decision.Decision {
 		d.Again = decision.Later
 		return d
 	}
-	wayOut, command := cmp.Or(fromMemory(v), heldWords(v)), ""
-	if wayOut == "" {
+	command, wayOut := "", words.F("{wayOut}", cmp.Or(fromMemory(v), heldWords(v)))
+	if wayOut.String() == "" {
 		command, wayOut = generation.RecoverCommand(v)
 	}
 	state := "quorum lost"
@@ -190,7 +190,7 @@ func noMembers(v *step.View) *decision.Decision {
 	}
 	if len(carry) > 0 || len(quiet) > 0 {
 		d := decision.Wait(true, "no-quorum", "", "no member answers; waiting for the members to serve{because}", words.Because(slices.Concat(carry, busy)))
-		if command, says := generation.RecordedSurvivor(v); says != "" {
+		if command, says := generation.RecordedSurvivor(v); !says.IsZero() {
 			d = decision.Wait(true, "no-quorum", command, "no member answers, and the hosts in sight hold the data of fewer voters than a quorum; waiting for the members to serve{because}{says}", words.Because(slices.Concat(carry, busy)), says)
 		}
 		if len(carry) == 0 {
