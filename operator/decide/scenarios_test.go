@@ -18,12 +18,12 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x noimages
+//	want size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x noimages automatic
 //	record next=4 copied remade held kept last=asked|taken|proven|failed none part          without the line there is one, with the next number above all hosts
 //	budget 2
 //	spec count=3 hosts=1,2,3 hold                  without the line none is written
-//	intent voters=1,2,3 next=1,2,3,4 founding      without the line there is none
-//	told ago=1m hears=1,2,3 carries=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h
+//	intent voters=1,2,3 next=1,2,3,4 founding generation=2      without the line there is none
+//	told ago=1m hears=1,2,3 carries=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
 //	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due pod=no|going replace kept spent=25h silent=6m nostore old=set|pod|both stuck=WHY unready runs=1h
 //	pause p1 host=2 asked=1m used=5s               the operator's; without a time another process asked for it
 //	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared
@@ -31,7 +31,7 @@ func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			w := read(t, d)
-			return text(Next(w)) + whys(&w)
+			return text(Next(w)) + whys(&w) + wayOut(&w)
 		})
 	})
 }
@@ -66,6 +66,20 @@ func text(d Decision) string {
 		return "nothing\n"
 	}
 	return b.String()
+}
+
+// wayOut is what a person is shown where the quorum is lost.
+func wayOut(w *World) string {
+	switch way := w.WayOut(); {
+	case way == nil:
+		return ""
+	case way.Survivor != "":
+		return fmt.Sprintf("way out: what %s has, without %v\n", way.Survivor, way.Lost)
+	case way.Proven:
+		return fmt.Sprintf("way out: the newest proven backup, without %v\n", way.Lost)
+	default:
+		return fmt.Sprintf("way out: backup %s, without %v\n", way.Backup, way.Lost)
+	}
 }
 
 // whys are the volumes of hosts that do not run, and why they are kept.
@@ -174,6 +188,9 @@ func wantOf(t *testing.T, args map[string]string) Want {
 		w.Deleted = ago(args["deleted"])
 	}
 	w.NoImages = has(args, "noimages")
+	if has(args, "automatic") {
+		w.Spec.AutoRecoverAfter = time.Minute
+	}
 	if has(args, "unsupported") {
 		w.Unsupported = []string{args["unsupported"]}
 	}
@@ -188,7 +205,7 @@ func intentOf(args map[string]string) *cluster.Intent {
 		}
 		return out
 	}
-	in := &cluster.Intent{Generation: 1, State: cluster.IntentFounded, Voters: voters(args["voters"]), Next: voters(args["next"])}
+	in := &cluster.Intent{Generation: uint64(max(1, number(args["generation"]))), State: cluster.IntentFounded, Voters: voters(args["voters"]), Next: voters(args["next"])}
 	if has(args, "founding") {
 		in.State = cluster.IntentFounding
 		for _, h := range names(args["founding"]) {
@@ -202,7 +219,7 @@ func intentOf(args map[string]string) *cluster.Intent {
 }
 
 func toldOf(args map[string]string) *Told {
-	t := &Told{At: ago(args["ago"]), AllUp: !has(args, "down"), Up: names(args["carries"])}
+	t := &Told{At: ago(args["ago"]), AllUp: !has(args, "down"), Up: names(args["carries"]), Generation: uint64(number(args["generation"])), Paused: names(args["paused"])}
 	if has(args, "up") {
 		t.Up = names(args["up"])
 	}
@@ -221,11 +238,14 @@ func toldOf(args map[string]string) *Told {
 	if has(args, "blockers") {
 		t.Blockers = []string{args["blockers"]}
 	}
+	if has(args, "survivor") {
+		t.Survivor = "main-" + args["survivor"]
+	}
 	if has(args, "backed") {
-		t.Backed = ago(args["backed"])
+		t.Backed, t.BackedName = ago(args["backed"]), "newest"
 	}
 	if has(args, "proven") {
-		t.Backed, t.Proven = ago(args["proven"]), ago(args["proven"])
+		t.Backed, t.Proven, t.ProvenName = ago(args["proven"]), ago(args["proven"]), "proven"
 	}
 	return t
 }

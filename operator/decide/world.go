@@ -180,6 +180,8 @@ const (
 // Told is what the daemons told last.
 type Told struct {
 	At time.Time
+	// Generation is the one that it is about; 0: they did not say.
+	Generation uint64
 	// Hosts are those that the leading daemon hears; nil: it did not say.
 	Hosts []ToldHost
 	// AllUp: each voter is up. Up are the hosts of members that are.
@@ -194,7 +196,11 @@ type Told struct {
 	// Blockers are codes.
 	Blockers []string
 	// Backed and Proven are when the newest backup was taken, and the newest proven one; zero: none.
-	Backed, Proven time.Time
+	Backed, Proven         time.Time
+	BackedName, ProvenName string
+	// Survivor is the host whose data goes furthest, where the quorum is lost and a person may go on from it; empty: the
+	// daemons offer none.
+	Survivor string
 }
 
 // ToldHost is a host that the leading daemon hears.
@@ -213,12 +219,17 @@ const (
 	Ahead = time.Minute
 )
 
-// fresh are the daemons' words if they count; nil: they do not.
+// fresh are the daemons' words if they count; nil: they do not. What was told of a generation that is given up says nothing of
+// the one that is there.
 func (w *World) fresh() *Told {
-	if w.Told == nil || w.Now.Sub(w.Told.At) > Fresh || w.Told.At.Sub(w.Now) > Ahead || w.Told.At.Before(w.Since) {
+	t := w.Told
+	switch {
+	case t == nil || w.Now.Sub(t.At) > Fresh || t.At.Sub(w.Now) > Ahead || t.At.Before(w.Since):
+		return nil
+	case t.Generation != 0 && w.Intent != nil && t.Generation < w.Intent.Generation:
 		return nil
 	}
-	return w.Told
+	return t
 }
 
 // Reports says whether the daemons told of themselves lately.

@@ -50,8 +50,9 @@ func worlds(t *rapid.T) World {
 	if rapid.Bool().Draw(t, "intent") {
 		w.Intent = &cluster.Intent{Generation: 2, State: cluster.IntentFounded, Voters: voters("voter"), Next: voters("next"), History: []cluster.PastGeneration{{Generation: 1, Closed: rapid.Bool().Draw(t, "closed"), Voters: [][]cluster.Voter{voters("past")}}}}
 	}
+	names := rapid.SampledFrom([]string{"", "b1", "b2"})
 	if rapid.Bool().Draw(t, "told") {
-		w.Told = &Told{At: moment.Draw(t, "at"), AllUp: rapid.Bool().Draw(t, "up"), Backed: moment.Draw(t, "backed"), Proven: moment.Draw(t, "proven")}
+		w.Told = &Told{ProvenName: names.Draw(t, "proven name"), BackedName: names.Draw(t, "backed name"), Blockers: rapid.SampledFrom([][]string{nil, {noQuorum}, {noMembers}, {"no-host"}}).Draw(t, "blockers"), At: moment.Draw(t, "at"), AllUp: rapid.Bool().Draw(t, "up"), Backed: moment.Draw(t, "backed"), Proven: moment.Draw(t, "proven")}
 		for _, h := range some("heard") {
 			w.Told.Hosts = append(w.Told.Hosts, ToldHost{Name: h, Carries: rapid.Bool().Draw(t, "carries"), Spent: rapid.Bool().Draw(t, "spent")})
 		}
@@ -158,6 +159,27 @@ func never(t *rapid.T, w *World, s Step) {
 			}
 		}
 	}
+}
+
+// A person is shown nothing that gives up a host which the daemons hear, and no backup while a voter's volume is there.
+func TestWaysOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := worlds(t)
+		way := w.WayOut()
+		if way == nil {
+			return
+		}
+		for _, name := range way.Lost {
+			if _, heard, known := w.Hears(name); heard || !known || !w.votes(name) {
+				t.Fatalf("%s is given up: %+v", name, w.Told)
+			}
+		}
+		for _, h := range w.Hosts {
+			if way.Survivor == "" && !slices.Contains(w.Told.Blockers, noMembers) && slices.Contains(w.votersHosts(), h.Name) && !h.volumeGone() {
+				t.Fatalf("a backup is offered, and %s has its volume", h.Name)
+			}
+		}
+	})
 }
 
 // A budget is raised no later than the spec asks for more.

@@ -89,6 +89,8 @@ func TestRefused(t *testing.T) {
 		"no cluster":           {"kind: EtcdBackup\nmetadata: {name: b}\nspec: {}", "spec.cluster"},
 		"no source":            {"kind: EtcdRestore\nmetadata: {name: b}\nspec: {cluster: main, source: {}}", "source has one of"},
 		"two sources of one":   {"kind: EtcdRestore\nmetadata: {name: b}\nspec: {cluster: main, source: {backup: x, survivor: main-1}}", "source has one of"},
+		"a backup's path":      {"kind: EtcdRestore\nmetadata: {name: b}\nspec: {cluster: main, source: {backup: ../x}}", "the name of a backup is as etcdadm backup list prints it"},
+		"a path set aside":     {"kind: EtcdRestore\nmetadata: {name: b}\nspec: {cluster: main, source: {setAside: {host: main-1, dir: /x}}}", "and no path"},
 		"a schedule of words":  {"kind: EtcdBackupSchedule\nmetadata: {name: b}\nspec: {cluster: main, schedule: daily}", "schedule has five fields"},
 		"a long schedule":      {"kind: EtcdBackupSchedule\nmetadata: {name: " + sixty + sixty + "}\nspec: {cluster: main, schedule: \"0 3 * * *\"}", "more than 100 characters"},
 		"a schedule of a year": {"kind: EtcdBackupSchedule\nmetadata: {name: b}\nspec: {cluster: main, schedule: \"0 0 1 1 * 2027\"}", "schedule has five fields"},

@@ -48,6 +48,7 @@ type hand struct {
 	granted    map[string]cluster.HostID // pauses that hosts were granted
 	uids       map[string]types.UID      // of the pods that serve
 	rolled     []string                  // hosts whose pods were replaced, in their order
+	real   *machines       // of its pods; nil: the hand plays the daemons, too
 }
 
 func (h *hand) time() time.Time { return time.Now().Add(h.skip) }
@@ -97,6 +98,9 @@ func (h *hand) turn(ctx context.Context) error {
 		}
 	}
 	h.skip += h.pace
+	if h.real != nil {
+		return h.real.run(ctx, running)
+	}
 	return h.daemons(ctx, serving)
 }
 
@@ -208,7 +212,7 @@ func (h *hand) lead(ctx context.Context, was, status *corev1.ConfigMap, running 
 		_, err = folder.ReplaceIntent(ctx, tag, next)
 	}
 	if err == nil {
-		err = h.backups(ctx, folder)
+		err = h.commands(ctx, folder)
 	}
 	if err == nil {
 		err = h.pauses(ctx, folder, running)
@@ -263,13 +267,23 @@ func (h *hand) vote(in *cluster.Intent, spec *cluster.Spec, running []string) {
 	in.Voters = voters
 }
 
-// backups runs those that are asked for.
-func (h *hand) backups(ctx context.Context, f *control.Folder) error {
+// commands runs those that are asked for: backups are taken, and each restore makes a generation.
+func (h *hand) commands(ctx context.Context, f *control.Folder) error {
 	all, err := f.Commands(ctx)
 	for _, c := range all {
-		if c.Wish != nil && c.Wish.Kind == cluster.CommandBackup {
-			err = errors.Join(err, f.EndCommand(ctx, control.Ended{Name: c.Name, Kind: c.Wish.Kind, Backup: "a-backup", Result: "done", At: time.Now()}))
+		end := control.Ended{Name: c.Name, Kind: c.Kind(), Backup: "a-backup", Result: "done", At: time.Now()}
+		if c.Restore != nil {
+			end.Backup = c.Restore.Backup
+			in, _, tag, rerr := f.ReadIntent(ctx)
+			if rerr != nil || in == nil {
+				return rerr
+			}
+			in.Generation, in.CommandID, in.Source = in.Generation+1, c.Name, cluster.Source{Kind: cluster.SourceBackup, Backup: end.Backup}
+			in.CommandsRun, in.Write = append(in.CommandsRun, c.Name), in.Write+1
+			_, rerr = f.ReplaceIntent(ctx, tag, in)
+			err, h.kept = errors.Join(err, rerr), in
 		}
+		err = errors.Join(err, f.EndCommand(ctx, end))
 	}
 	return err
 }

@@ -152,14 +152,18 @@ func within(t *testing.T, limit time.Duration, what string, holds func(ctx conte
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
+	var last error
 	for {
 		err := holds(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil { // else it is no more than that the time is over
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not within %s: %v", what, limit, err)
+			t.Fatalf("%s: not within %s: %v", what, limit, last)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -79,6 +79,14 @@ func TestTwoOperators(t *testing.T) {
 		}
 		return nil
 	})
+	must(t, h.c.Create(t.Context(), object(t, ns, "kind: EtcdRestore\nmetadata: {name: r}\nspec: {cluster: main, replaces: 1, source: {backup: a-backup}}")))
+	settled("restored by the first", func() error {
+		r := &v1alpha1.EtcdRestore{}
+		if err := h.c.Get(t.Context(), h.key("r"), r); err != nil || r.Status.Phase != v1alpha1.Done {
+			return fmt.Errorf("%+v: %w", r.Status, err)
+		}
+		return h.ready(3, 3)()
+	})
 	select {
 	case <-waits:
 		t.Fatal("both work")

@@ -98,6 +98,7 @@ var seldom = map[string]string{
 	"list etcdadm.io/etcdbackupschedules":   "likewise",
 	"create etcdadm.io/etcdbackups":         "the time of a schedule",
 	"delete etcdadm.io/etcdbackups":         "many times later",
+	"list etcdadm.io/etcdrestores":          "likewise",
 	"update /secrets":                       "leaves are renewed after four months",
 	"update /services":                      "one rule with configmaps",
 	"update /serviceaccounts":               "one rule with configmaps",

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -310,7 +311,7 @@ func (s *sight) lastBackup(ctx context.Context, f *control.Folder) (last decide.
 
 // toldOf is what is decided by of what the daemons told.
 func toldOf(t *control.Status) *decide.Told {
-	out := &decide.Told{At: t.At, AllUp: len(t.Members) > 0}
+	out := &decide.Told{At: t.At, Generation: t.Generation, AllUp: len(t.Members) > 0}
 	for _, m := range t.Members {
 		out.AllUp = out.AllUp && (m.Learner || m.Up)
 		if m.Up {
@@ -328,15 +329,19 @@ func toldOf(t *control.Status) *decide.Told {
 	}
 	for _, b := range t.Blockers {
 		out.Blockers = append(out.Blockers, b.Code)
+		var facts struct{ Survivor string }
+		if decide.LosesQuorum(b.Code) && json.Unmarshal(b.Facts, &facts) == nil {
+			out.Survivor = cmp.Or(out.Survivor, facts.Survivor)
+		}
 	}
 	for _, h := range t.Hosts {
 		out.Hosts = append(out.Hosts, decide.ToldHost{Name: string(h.Host), Carries: h.Data == cluster.DataMember, Spent: h.Data == cluster.DataRemoved || h.Data == cluster.DataNone})
 	}
 	if t.Backup != nil {
-		out.Backed = t.Backup.At
+		out.Backed, out.BackedName = t.Backup.At, t.Backup.Name
 	}
 	if t.Proven != nil {
-		out.Proven = t.Proven.At
+		out.Proven, out.ProvenName = t.Proven.At, t.Proven.Name
 	}
 	return out
 }

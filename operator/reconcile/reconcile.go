@@ -274,8 +274,5 @@ func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
 	if err := b.Complete(r); err != nil {
 		return err
 	}
-	if err := r.Backups().Setup(m, workers); err != nil {
-		return err
-	}
-	return (&Schedules{r}).Setup(m, workers)
+	return errors.Join(r.Backups().Setup(m, workers), r.Restores().Setup(m, workers), (&Schedules{r}).Setup(m, workers))
 }

@@ -40,6 +40,7 @@ type requestKind struct {
 type asked struct {
 	cluster string
 	status  *v1alpha1.RequestStatus
+	lasts   time.Duration // how long the word counts before the command is asked for; 0: for ever
 	hinders func(s *sight) *request.Hindrance
 	add     func(ctx context.Context, s *sight, f *control.Folder, command string) error
 }
@@ -51,8 +52,8 @@ func (r *Reconciler) Backups() *Requests {
 		list:   func() client.ObjectList { return &v1alpha1.EtcdBackupList{} },
 		read: func(o client.Object) asked {
 			b := o.(*v1alpha1.EtcdBackup)
-			return asked{b.Spec.Cluster, &b.Status, func(s *sight) *request.Hindrance { return request.Backup(&s.world) },
-				func(ctx context.Context, _ *sight, f *control.Folder, command string) error {
+			return asked{cluster: b.Spec.Cluster, status: &b.Status, hinders: func(s *sight) *request.Hindrance { return request.Backup(&s.world) },
+				add: func(ctx context.Context, _ *sight, f *control.Folder, command string) error {
 					return f.AddWishOnce(ctx, command, control.Wish{Kind: cluster.CommandBackup, KeepFor: b.Spec.KeepFor.Or(0), By: "EtcdBackup " + b.Name})
 				}}
 		},
@@ -109,6 +110,7 @@ func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.O
 		return nil, nil, request.Outcome{}, nil
 	}
 	seen := request.Seen{Cluster: a.cluster, Command: control.CommandName(o.GetCreationTimestamp().Time, string(o.GetUID())), Shown: *a.status}
+	seen.Late = a.lasts > 0 && r.now().Sub(o.GetCreationTimestamp().Time) > a.lasts
 	ec := &v1alpha1.EtcdCluster{}
 	err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: a.cluster}, ec)
 	if apierrors.IsNotFound(err) {
@@ -132,6 +134,7 @@ func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.O
 		if seen.Heard, err = record.Hear(ctx, f, seen.Command, told); err != nil {
 			return nil, nil, request.Outcome{}, fmt.Errorf("look for command %s: %w", seen.Command, err)
 		}
+		seen.Opening = request.Opening(s.world.Intent, seen.Command, told)
 	}
 	return s, o, request.Next(seen), nil
 }

@@ -12,6 +12,8 @@ import (
 type Heard struct {
 	// Queued: it is in the queue. Running: the daemons are at it.
 	Queued, Running bool
+	// Backup is what it restores; empty: it restores none.
+	Backup string
 	// For is what it waits for, in the daemons' words; empty: they have not said.
 	For string
 	// Ended is how it ended; nil: it has not.
@@ -28,17 +30,25 @@ func Hear(ctx context.Context, f *control.Folder, command string, told *control.
 		h.Ended = &past[i]
 		return h, nil
 	}
-	if _, err := f.ReadCommand(ctx, command); err != nil {
-		if errors.Is(err, control.ErrNoCommand) {
-			err = nil
-		}
+	c, err := f.ReadCommand(ctx, command)
+	if errors.Is(err, control.ErrNoCommand) {
+		return Heard{}, nil
+	}
+	if err != nil {
 		return Heard{}, err
 	}
-	h.Queued = true
+	in, _, _, err := f.ReadIntent(ctx)
+	if err != nil {
+		return Heard{}, err
+	}
+	h.Queued, h.Running = true, in.Ran(command)
+	if c.Restore != nil {
+		h.Backup = c.Restore.Backup
+	}
 	if told != nil {
 		for _, c := range told.Commands {
 			if c.Command == command {
-				h.Running, h.For = c.Running, c.For
+				h.Running, h.For = h.Running || c.Running, c.For
 			}
 		}
 	}

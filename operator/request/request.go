@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/record"
@@ -27,6 +28,10 @@ type Seen struct {
 	Heard   record.Heard
 	// Shown is the status that the object has.
 	Shown v1alpha1.RequestStatus
+	// Late: it was not asked for in the time for which the word of who made the object counts.
+	Late bool
+	// Opening is what the generation that was made for the command waits for before all clients are served; empty: nothing.
+	Opening string
 	// Hindrance is why the cluster, of which commands can be asked, cannot do what this one asks; nil: it can.
 	Hindrance *Hindrance
 }
@@ -34,8 +39,8 @@ type Seen struct {
 // Hindrance is why a command is not asked for.
 type Hindrance struct {
 	Why string
-	// Never: no time changes that.
-	Never bool
+	// Never: no time changes that. Before: it is done already.
+	Never, Before bool
 }
 
 // Outcome is what follows.
@@ -47,6 +52,9 @@ type Outcome struct {
 	// Status is what the object is to show.
 	Status v1alpha1.RequestStatus
 }
+
+// notBegun is what is known of a command of which the daemons have said nothing yet.
+const notBegun = "the daemons have not begun it"
 
 // Next is what becomes of a request.
 func Next(s Seen) Outcome {
@@ -63,12 +71,14 @@ func Next(s Seen) Outcome {
 		st.Phase, st.Reason = v1alpha1.Done, ""
 		if end.Result != "done" {
 			st.Phase, st.Reason = v1alpha1.Failed, cmp.Or(end.Reason, "the command ended: "+end.Result)
+		} else if s.Opening != "" {
+			st.Phase, st.Reason = v1alpha1.Running, s.Opening
 		}
 	case s.Heard.Queued:
-		st.Command, st.Phase, st.Reason = s.Command, v1alpha1.Queued, s.Heard.For
+		st.Command, st.Backup, st.Phase, st.Reason = s.Command, s.Heard.Backup, v1alpha1.Queued, cmp.Or(s.Heard.For, notBegun)
 		switch {
 		case s.Heard.Running:
-			st.Phase = v1alpha1.Running
+			st.Phase, st.Reason = v1alpha1.Running, s.Heard.For
 		case hindered != nil:
 			st.Reason = hindered.Why
 		case !s.World.Reports():
@@ -81,16 +91,28 @@ func Next(s Seen) Outcome {
 	case asked:
 		out.Gone = true
 		st.Phase, st.Reason = v1alpha1.Failed, "the command is not in the queue any more, and nobody says how it ended: somebody took it out"
+	case hindered != nil && hindered.Before:
+		st.Phase, st.Reason = v1alpha1.Done, hindered.Why
+	case hindered != nil && hindered.Never:
+		st.Phase, st.Reason = v1alpha1.Failed, hindered.Why
+	case s.Late:
+		st.Phase, st.Reason = v1alpha1.Failed, s.late(hindered)
 	case hindered != nil:
 		st.Phase, st.Reason = v1alpha1.Queued, hindered.Why
-		if hindered.Never {
-			st.Phase = v1alpha1.Failed
-		}
 	default:
 		out.Ask = true
-		st.Command, st.Phase, st.Reason = s.Command, v1alpha1.Queued, "the daemons have not begun it"
+		st.Command, st.Phase, st.Reason = s.Command, v1alpha1.Queued, notBegun
 	}
 	return out
+}
+
+// late says what came of a word that does not count any more.
+func (s Seen) late(hindered *Hindrance) string {
+	why := ""
+	if hindered != nil {
+		why = ": " + hindered.Why
+	}
+	return fmt.Sprintf("it could not begin within %s%s. Make it again if it is still wanted", cluster.ConsentLasts, why)
 }
 
 // hindered is what keeps the command from being asked for; nil: nothing does.

@@ -2,6 +2,7 @@ package request
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,17 +17,22 @@ import (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// The scenarios in testdata are the specification of a backup's way. A block has a line for each thing:
+// The scenarios in testdata are the specification of the way of a backup, and of a restore. A block has a line for each thing:
 //
 //	cluster deleted paused hibernate copied unread new remade unsupported nostore hosts=none|other told=20m     without the line there is none
 //	asked                                          the object says that it was asked for
 //	shown Done|Failed                              it says that it ended
 //	queued running for=WORD                        the command is in the queue
 //	ended RESULT reason=WORD
+//	restore replaces=4 backup=NAME proven survivor=HOST aside=HOST/DIR lost=HOST from        it is an EtcdRestore, and no EtcdBackup
+//	late                                           its word does not count any more
+//	opening=WORDS                                  the generation that was made for it does not serve all clients
+//
+// Of clusters that are restored the first line has generation=4 made=backup/NAME|survivor|aside/DIR heard=HOST proven=NAME too.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			s := read(t, d)
+			s, asks := read(t, d)
 			out := Next(s)
 			if again := s; again.Shown != out.Status { // what is shown is what follows from it, once the command is asked for
 				again.Shown, again.Heard.Queued = out.Status, s.Heard.Queued || out.Ask
@@ -36,7 +42,7 @@ func TestScenarios(t *testing.T) {
 			}
 			var b strings.Builder
 			if out.Ask {
-				b.WriteString("ask\n")
+				b.WriteString("ask" + asks + "\n")
 			}
 			if out.Gone {
 				b.WriteString("look again\n")
@@ -47,8 +53,8 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-func read(t *testing.T, d *datadriven.TestData) Seen {
-	s := Seen{Cluster: "main", Command: "c"}
+func read(t *testing.T, d *datadriven.TestData) (s Seen, asks string) {
+	s = Seen{Cluster: "main", Command: "c"}
 	for line := range strings.Lines(d.Input) {
 		words := strings.Fields(line)
 		args := map[string]string{}
@@ -64,6 +70,17 @@ func read(t *testing.T, d *datadriven.TestData) Seen {
 			s.Shown = v1alpha1.RequestStatus{Phase: v1alpha1.Queued, Command: "c"}
 		case "shown":
 			s.Shown = v1alpha1.RequestStatus{Phase: words[1], Command: "c", Backup: "b", Reason: "as it was"}
+		case "restore":
+			if s.World != nil {
+				var c cluster.Command
+				if c, s.Hindrance = Restore(s.World, restoreOf(args)); s.Hindrance == nil {
+					asks = fmt.Sprintf(": %s backup=%s host=%s dir=%s lost=%v", c.Kind, c.Backup, c.Host, c.Dir, c.Lost)
+				}
+			}
+		case "late":
+			s.Late = true
+		case "opening":
+			s.Opening = strings.Join(words[1:], " ")
 		case "queued":
 			_, running := args["running"]
 			s.Heard = record.Heard{Queued: true, Running: running, For: args["for"]}
@@ -76,7 +93,23 @@ func read(t *testing.T, d *datadriven.TestData) Seen {
 			t.Fatalf("%s: what is %q?", d.Pos, words[0])
 		}
 	}
-	return s
+	return s, asks
+}
+
+func restoreOf(args map[string]string) *v1alpha1.RestoreSpec {
+	_, proven := args["proven"]
+	spec := &v1alpha1.RestoreSpec{Cluster: "main", Source: v1alpha1.RestoreSource{Backup: v1alpha1.BackupName(args["backup"]), NewestProven: proven, Survivor: args["survivor"]}}
+	spec.Replaces, _ = strconv.ParseInt(args["replaces"], 10, 64)
+	if host, dir, is := strings.Cut(args["aside"], "/"); is {
+		spec.Source.SetAside = &v1alpha1.SetAside{Host: host, Dir: dir}
+	}
+	if args["lost"] != "" {
+		spec.Lost = strings.Split(args["lost"], ",")
+	}
+	if _, is := args["from"]; is {
+		spec.From = &v1alpha1.HostStore{Store: "s3://b/other"}
+	}
+	return spec
 }
 
 func worldOf(args map[string]string) *decide.World {
@@ -94,6 +127,14 @@ func worldOf(args map[string]string) *decide.World {
 	}
 	if ago, err := time.ParseDuration(args["told"]); err == nil {
 		w.Told.At = now.Add(-ago)
+	}
+	w.Told.ProvenName = args["proven"]
+	for _, name := range strings.Split(args["heard"], ",") {
+		w.Told.Hosts = append(w.Told.Hosts, decide.ToldHost{Name: name})
+	}
+	if n, err := strconv.ParseUint(args["generation"], 10, 64); err == nil {
+		kind, what, _ := strings.Cut(args["made"], "/")
+		w.Intent = &cluster.Intent{Generation: n, Source: cluster.Source{Kind: map[string]string{"backup": cluster.SourceBackup, "survivor": cluster.SourceSurvivor, "aside": cluster.SourceSetAside}[kind], Backup: what, Dir: what}}
 	}
 	if args["hosts"] != "none" {
 		w.Hosts = []decide.Host{{N: 1, Name: "main-1", Running: true, NoStore: has("nostore") || args["hosts"] == "other"}}

@@ -7,7 +7,9 @@ package show
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -47,7 +49,11 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 		if s.fresh() { // who leads, what is up and what is wrong is so now, or not known
 			out.Leader, out.Up = string(t.Leader), int32(up)
 			for _, b := range t.Blockers {
-				out.Blockers = append(out.Blockers, v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: b.Command})
+				shown := v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: b.Command}
+				if way := s.World.WayOut(); way != nil && decide.LosesQuorum(b.Code) {
+					shown.Command = s.restore(way)
+				}
+				out.Blockers = append(out.Blockers, shown)
 			}
 		}
 		out.LastBackup, out.ProvenBackup = backup(t.Backup, out.LastBackup), backup(t.Proven, out.ProvenBackup)
@@ -60,6 +66,27 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 	}
 	s.conditions(&out)
 	return out
+}
+
+// restore is the EtcdRestore that a way out is, as a person applies it.
+func (s Seen) restore(way *decide.WayOut) string {
+	source, generation := "survivor: "+way.Survivor, s.World.Intent.Generation
+	switch {
+	case way.Proven:
+		source = "newestProven: true"
+	case way.Backup != "":
+		source = "backup: " + way.Backup
+	}
+	lost := ""
+	if len(way.Lost) > 0 {
+		lost = ", lost: [" + strings.Join(way.Lost, ", ") + "]"
+	}
+	return fmt.Sprintf(`kubectl apply -f - <<'END'
+apiVersion: %s
+kind: EtcdRestore
+metadata: {name: %s-after-%d, namespace: %s}
+spec: {cluster: %[2]s, replaces: %[3]d, source: {%[5]s}%[6]s}
+END`, v1alpha1.GroupVersion, s.Cluster.Name, generation, s.Cluster.Namespace, source, lost)
 }
 
 // backup is one that was told, or else the one that was shown.
@@ -130,9 +157,14 @@ func (s Seen) available(out *v1alpha1.ClusterStatus) condition {
 	switch {
 	case !s.fresh():
 		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Silent", "nobody has told lately whether a quorum serves"}
+	case out.Voters == 0 && s.World.WayOut() != nil:
+		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "no member is left; status.blockers has the EtcdRestore to apply"}
 	case out.Voters == 0:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "there are no members yet"}
 	case out.Up <= out.Voters/2:
+		if s.World.WayOut() != nil {
+			return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost; status.blockers has the EtcdRestore to apply if it does not come back"}
+		}
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost"}
 	}
 	return condition{v1alpha1.Available, metav1.ConditionTrue, "Quorum", "a quorum serves"}

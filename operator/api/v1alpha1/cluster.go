@@ -335,8 +335,14 @@ type BootstrapRestore struct {
 	// +optional
 	NewestProven bool `json:"newestProven,omitempty"`
 	// +optional
-	Backup string `json:"backup,omitempty"`
+	Backup BackupName `json:"backup,omitempty"`
 }
+
+// BackupName is the name of a backup in a store, as etcdadm backup list prints it.
+//
+// +kubebuilder:validation:MaxLength=100
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Za-z][-.:_0-9A-Za-z]*$')",message="the name of a backup is as etcdadm backup list prints it, such as 2026-11-20T03:00:00Z-000001"
+type BackupName string
 
 // Adopt is a cluster that runs elsewhere.
 type Adopt struct {

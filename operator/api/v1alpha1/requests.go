@@ -181,6 +181,7 @@ type RestoreSpec struct {
 	From *HostStore `json:"from,omitempty"`
 	// Lost are hosts that a person gives up: what only they have is gone.
 	// +kubebuilder:validation:MaxItems=9
+	// +kubebuilder:validation:items:MaxLength=63
 	// +optional
 	Lost []string `json:"lost,omitempty"`
 }
@@ -190,12 +191,12 @@ type RestoreSpec struct {
 // +kubebuilder:validation:XValidation:rule="[has(self.backup), has(self.newestProven) && self.newestProven, has(self.survivor), has(self.setAside)].exists_one(x, x)",message="source has one of backup, newestProven: true, survivor and setAside"
 type RestoreSource struct {
 	// Backup is its name in the store.
-	// +kubebuilder:validation:MaxLength=100
 	// +optional
-	Backup string `json:"backup,omitempty"`
+	Backup BackupName `json:"backup,omitempty"`
+	// NewestProven is the newest that was verified, or restored in a drill, as the daemons know it when the restore is asked for.
 	// +optional
 	NewestProven bool `json:"newestProven,omitempty"`
-	// Survivor is a host whose data goes furthest.
+	// Survivor is the host whose data goes furthest, of a cluster that has lost its quorum.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Survivor string `json:"survivor,omitempty"`
@@ -206,6 +207,12 @@ type RestoreSource struct {
 
 // SetAside is data that a host moved away.
 type SetAside struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	Host string `json:"host"`
-	Dir  string `json:"dir"`
+	// Dir is its name, as etcdadm status prints it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-_0-9A-Za-z][-.:_0-9A-Za-z]*$')",message="setAside.dir is the name of a directory as etcdadm status prints it, and no path"
+	Dir string `json:"dir"`
 }

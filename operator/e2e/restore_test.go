@@ -1,0 +1,292 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/reconcile"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// restoresWithin is for a restore with what comes after it, on a machine with other work.
+const restoresWithin = 4 * time.Minute
+
+// settled runs the hand until what is wanted holds; the operator runs by itself.
+func (h *hand) settled(limit time.Duration, what string, holds func() error) {
+	h.t.Helper()
+	within(h.t, limit, what, func(ctx context.Context) error {
+		if err := h.turn(ctx); err != nil {
+			return fmt.Errorf("the hand: %w", err)
+		}
+		return holds()
+	})
+	h.t.Logf("%s: %s", time.Now().Format(time.TimeOnly), what)
+}
+
+// restore applies an EtcdRestore, and gives its status once it ended.
+func (h *hand) restore(name, spec string) v1alpha1.RequestStatus {
+	h.t.Helper()
+	return h.restored(fmt.Sprintf("kind: EtcdRestore\nmetadata: {name: %s}\nspec: {cluster: %s, %s}", name, h.name, spec))
+}
+
+func (h *hand) restored(text string) v1alpha1.RequestStatus {
+	h.t.Helper()
+	o := object(h.t, h.ns, text)
+	must(h.t, h.c.Create(h.t.Context(), o))
+	r, said := &v1alpha1.EtcdRestore{}, []string{}
+	h.settled(restoresWithin, "restore "+o.GetName()+" ended", func() error {
+		if err := h.c.Get(h.t.Context(), h.key(o.GetName()), r); err != nil {
+			return err
+		}
+		if say := r.Status.Phase + ": " + r.Status.Reason; len(said) == 0 || said[len(said)-1] != say {
+			said = append(said, say)
+		}
+		if r.Status.Phase != v1alpha1.Done && r.Status.Phase != v1alpha1.Failed {
+			return fmt.Errorf("%+v", r.Status)
+		}
+		return nil
+	})
+	h.t.Logf("%s:\n%s", o.GetName(), strings.Join(said, "\n"))
+	return r.Status
+}
+
+// withdrawn applies an EtcdRestore, and takes it back before it has begun.
+func (h *hand) withdrawn(m *machines, text string) {
+	h.t.Helper()
+	o, r := object(h.t, h.ns, text), &v1alpha1.EtcdRestore{}
+	must(h.t, h.c.Create(h.t.Context(), o))
+	for _, phase := range []string{v1alpha1.Queued, v1alpha1.Failed} {
+		h.settled(time.Minute, "it is "+phase, func() error {
+			if err := h.c.Get(h.t.Context(), h.key(o.GetName()), r); err != nil || r.Status.Phase != phase || r.Status.Command == "" {
+				return fmt.Errorf("%+v: %w", r.Status, err)
+			}
+			return nil
+		})
+		if phase == v1alpha1.Queued {
+			m.exec("main-1", "queue", "cancel", r.Status.Command, "--yes")
+		}
+	}
+	if !strings.Contains(r.Status.Reason, "it was taken out of the queue") {
+		h.t.Errorf("%+v", r.Status)
+	}
+}
+
+// backed takes a backup, and gives its name.
+func (h *hand) backed(name string) string {
+	h.t.Helper()
+	must(h.t, h.c.Create(h.t.Context(), etcdBackup(h.t, h.ns, name)))
+	h.settled(time.Minute, "backup "+name, func() error {
+		if is := h.backup(name).Status; is.Phase != v1alpha1.Done {
+			return fmt.Errorf("%+v", is)
+		}
+		return nil
+	})
+	return h.backup(name).Status.Backup
+}
+
+func (h *hand) generation(want int64) {
+	h.t.Helper()
+	h.settled(restoresWithin, fmt.Sprintf("ready in generation %d", want), func() error {
+		c := h.condition(v1alpha1.Ready)
+		if is := h.see().Status.Generation; is != want || c.Status != "True" {
+			return fmt.Errorf("it is generation %d, %s: %s", is, c.Reason, c.Message)
+		}
+		return nil
+	})
+}
+
+// offered is the EtcdRestore that the blocker of a code shows.
+func (h *hand) offered(limit time.Duration, code string) (text string) {
+	h.t.Helper()
+	h.settled(limit, "an EtcdRestore is shown", func() error {
+		ec := h.see()
+		for _, b := range ec.Status.Blockers {
+			_, after, found := strings.Cut(b.Command, "<<'END'\n")
+			if b.Code == code && found && strings.HasPrefix(b.Command, "kubectl apply -f - ") {
+				text, _, _ = strings.Cut(after, "\nEND")
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v %+v", ec.Status.Blockers, ec.Status.Hosts)
+	})
+	h.t.Logf("\n%s", text)
+	return text
+}
+
+// An EtcdRestore is carried out once, although the operator is killed after each of its writes; and while its cluster is paused
+// it says so, and nothing begins.
+func TestRestoreOnceThoughKilled(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	lives, _ := operator(h.c, -1, nil)
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}, backup: {store: \"s3://b/"+ns+"\"}"))))
+	must(t, h.settle(lives, "create", h.ready(1, 1)))
+	must(t, h.c.Create(t.Context(), object(t, ns, "kind: EtcdRestore\nmetadata: {name: r}\nspec: {cluster: main, replaces: 1, source: {backup: one}}")))
+	look := func(r *reconcile.Reconciler) (v1alpha1.RequestStatus, error) {
+		_, err := r.Restores().Reconcile(t.Context(), ctrl.Request{NamespacedName: h.key("r")})
+		is := &v1alpha1.EtcdRestore{}
+		must(t, h.c.Get(t.Context(), h.key("r"), is))
+		return is.Status, err
+	}
+	h.patch(`{"spec":{"paused":true}}`)
+	if is, err := look(lives); err != nil || is.Phase != v1alpha1.Queued || is.Command != "" || !strings.Contains(is.Reason, "spec.paused is true") {
+		t.Errorf("beside a cluster that is paused: %+v, %v", is, err)
+	}
+	must(t, h.turn(t.Context()))
+	h.patch(`{"spec":{"paused":false}}`)
+	killed := 0
+	for writes := 0; ; writes++ {
+		r, _ := operator(h.c, writes%3, nil)
+		is, err := look(r)
+		if is.Phase == v1alpha1.Done {
+			break
+		}
+		if errors.Is(err, errKilled) {
+			killed++
+		} else {
+			must(t, err)
+		}
+		must(t, h.turn(t.Context()))
+		if writes > 20 {
+			t.Fatalf("%+v", is)
+		}
+	}
+	if killed == 0 {
+		t.Error("no operator was killed")
+	}
+	for range 2 {
+		_, err := look(lives)
+		must(t, err)
+		must(t, h.turn(t.Context()))
+	}
+	must(t, h.settle(lives, "ready", h.ready(1, 1)))
+	if n, is := len(h.ended()), h.see().Status.Generation; n != 1 || is != 2 {
+		t.Errorf("%d commands ended, and it is generation %d", n, is)
+	}
+}
+
+// A cluster of real daemons: a backup is restored into it while it runs, and that is undone; the same EtcdRestore again does
+// nothing, nor does one that names another generation; all data is lost, and comes back by what the EtcdCluster shows; two of
+// three hosts are lost, and it goes on from the third.
+func TestRestores(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	m := withDaemons(h)
+	_, leads := manager(t, kube.config, ns, "one")
+	<-leads
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", plain+`, replaceAfter: 30s, backup: {store: "s3://b/`+ns+`"}`))))
+	h.generation(1)
+	m.put("k", "kept")
+	name := h.backed("first")
+	m.put("k", "undone")
+
+	if s := h.restore("back", "replaces: 1, source: {backup: "+name+"}"); s.Phase != v1alpha1.Done || s.Backup != name {
+		t.Fatalf("%+v", s)
+	}
+	m.has("k", "kept")
+	h.generation(2)
+	status := m.exec("main-2", "status")
+	aside := regexp.MustCompile(`(?m)^set aside on (main-[0-9]): (\S+) \(superseded`).FindAllStringSubmatch(status, -1)
+	if len(aside) != 3 || !strings.Contains(m.exec("main-3", "backup", "list"), name) {
+		t.Fatalf("not all hosts set their data aside, or no backup is listed:\n%s", status)
+	}
+	undo := ""
+	for _, a := range aside { // only what goes furthest is gone back to
+		undo = fmt.Sprintf("replaces: 2, source: {setAside: {host: %s, dir: %s}}", a[1], a[2])
+		s := h.restore("undo-"+a[1], undo)
+		if s.Phase == v1alpha1.Done {
+			break
+		}
+		if !strings.Contains(s.Reason, "goes further") {
+			t.Fatalf("%+v", s)
+		}
+	}
+	m.has("k", "undone")
+	h.generation(3)
+	m.put("k", "later")
+
+	must(t, h.c.DeleteAllOf(t.Context(), &v1alpha1.EtcdRestore{}, client.InNamespace(ns)))
+	if s := h.restore("again", undo); s.Phase != v1alpha1.Done || !strings.Contains(s.Reason, "nothing is done") {
+		t.Errorf("applied again: %+v", s)
+	}
+	for what, test := range map[string]struct{ spec, says string }{
+		"former":  {"replaces: 1, source: {survivor: main-1}", "replaces: 3"},
+		"missing": {"source: {backup: " + name + "}", "replaces: 3"},
+		"future":  {"replaces: 7, source: {newestProven: true}", "replaces: 3"},
+		"other":   {"replaces: 3, source: {backup: 2020-01-01T00:00:00Z-000001}", "there is no backup"},
+		"alive":   {"replaces: 3, source: {survivor: main-1}, lost: [main-2]", "its daemon answers"},
+		"from":    {"replaces: 3, source: {backup: x}, from: {store: \"s3://b/other\"}", "NotSupported"},
+	} {
+		if s := h.restore(what, test.spec); s.Phase != v1alpha1.Failed || !strings.Contains(s.Reason, test.says) {
+			t.Errorf("%s: %+v", what, s)
+		}
+	}
+	m.has("k", "later")
+	h.generation(3)
+
+	name = h.backed("second")
+	m.put("k", "undone")
+	for _, host := range []string{"main-1", "main-2", "main-3"} {
+		m.off[host] = true
+		m.kill(host)
+		m.wipe(host)
+	}
+	clear(m.off)
+	text := h.offered(2*time.Minute, "no-members")
+	if s := h.restored(text); s.Phase != v1alpha1.Done || s.Backup != name {
+		t.Fatalf("%+v", s)
+	}
+	m.has("k", "later")
+	h.generation(4)
+
+	m.put("k", "survives")
+	for _, host := range []string{"main-2", "main-3"} {
+		m.off[host] = true
+		m.lose(host)
+	}
+	text = h.offered(restoresWithin, "no-quorum")
+	if !strings.Contains(text, "survivor: main-1") || !strings.Contains(text, "lost: [main-2, main-3]") || !strings.Contains(text, "replaces: 4") {
+		t.Errorf("it is\n%s", text)
+	}
+	h.withdrawn(m, strings.Replace(text, "main-after", "withdrawn-after", 1))
+	if s := h.restored(text); s.Phase != v1alpha1.Done {
+		t.Fatalf("%+v", s)
+	}
+	m.has("k", "survives")
+	h.generation(5)
+}
+
+// Every volume is gone. Another host takes the place, holds nothing, and the EtcdCluster shows the backup to restore and whom
+// to give up.
+func TestAllVolumesLost(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	m := withDaemons(h)
+	_, leads := manager(t, kube.config, ns, "one")
+	<-leads
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 1, version: 3.7.3, storage: {size: 8Gi}, backup: {store: \"s3://b/"+ns+"\"}"))))
+	h.generation(1)
+	m.put("k", "kept")
+	name := h.backed("first")
+	m.off["main-1"] = true
+	m.lose("main-1")
+	text := h.offered(restoresWithin, "no-quorum")
+	if !strings.Contains(text, "source: {backup: "+name+"}") || !strings.Contains(text, "lost: [main-1]") {
+		t.Errorf("it is\n%s", text)
+	}
+	if c := h.condition(v1alpha1.Available); c.Reason != "NoQuorum" && c.Reason != "NoMembers" || !strings.Contains(c.Message, "status.blockers has the EtcdRestore") {
+		t.Errorf("%+v", c)
+	}
+	if s := h.restored(text); s.Phase != v1alpha1.Done || s.Backup != name {
+		t.Fatalf("%+v", s)
+	}
+	m.has("k", "kept")
+	h.generation(2)
+}

@@ -1,0 +1,37 @@
+package reconcile
+
+import (
+	"context"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/request"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Restores is the loop for EtcdRestores.
+func (r *Reconciler) Restores() *Requests {
+	return &Requests{r, requestKind{
+		object: func() client.Object { return &v1alpha1.EtcdRestore{} },
+		list:   func() client.ObjectList { return &v1alpha1.EtcdRestoreList{} },
+		read: func(o client.Object) asked {
+			e := o.(*v1alpha1.EtcdRestore)
+			return asked{
+				cluster: e.Spec.Cluster, status: &e.Status, lasts: cluster.ConsentLasts,
+				hinders: func(s *sight) *request.Hindrance {
+					_, h := request.Restore(&s.world, &e.Spec)
+					return h
+				},
+				add: func(ctx context.Context, s *sight, f *control.Folder, command string) error {
+					c, _ := request.Restore(&s.world, &e.Spec) // nothing hinders what is asked for
+					by := "EtcdRestore " + e.Name
+					if c.Kind == cluster.CommandRestore {
+						return f.AddRestoreOnce(ctx, command, control.RestoreBackup{Backup: c.Backup, Lost: c.Lost, By: by})
+					}
+					return f.AddWishOnce(ctx, command, control.Wish{Kind: c.Kind, Host: c.Host, Dir: c.Dir, Lost: c.Lost, Seen: c.Seen, By: by})
+				},
+			}
+		},
+	}}
+}

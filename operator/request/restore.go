@@ -1,0 +1,114 @@
+package request
+
+import (
+	"fmt"
+	"slices"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/decide"
+)
+
+// Restore is the command that an EtcdRestore is for its cluster, or why it is not asked for. The generation that it names is
+// compared with the record's, which is in the object that the command is written into: who writes a generation in between has
+// the command refused.
+func Restore(w *decide.World, spec *v1alpha1.RestoreSpec) (cluster.Command, *Hindrance) {
+	if spec.From != nil {
+		return cluster.Command{}, never("NotSupported: this operator does not copy backups from another store yet: copy it into the store of spec.backup of the EtcdCluster, and make an EtcdRestore without spec.from")
+	}
+	if h := replaces(w.Intent, spec); h != nil {
+		return cluster.Command{}, h
+	}
+	if !w.Reports() {
+		return cluster.Command{}, &Hindrance{Why: fmt.Sprintf("no daemon has told anything of this generation within %s, so that nobody knows what is there", decide.Fresh)}
+	}
+	c := cluster.Command{}
+	for _, name := range spec.Lost {
+		if _, heard, _ := w.Hears(name); heard {
+			return c, never("host %s is named as lost, and its daemon answers: never name a host that runs", name)
+		}
+		c.Lost = append(c.Lost, cluster.HostID(name))
+	}
+	switch from := spec.Source; {
+	case from.Survivor != "":
+		c.Kind, c.Host = cluster.CommandRecover, cluster.HostID(from.Survivor)
+		return c, nil
+	case from.SetAside != nil:
+		c.Kind, c.Host, c.Dir = cluster.CommandUndo, cluster.HostID(from.SetAside.Host), from.SetAside.Dir
+		c.Seen = &cluster.Seen{Generation: uint64(spec.Replaces)}
+		return c, nil
+	case from.NewestProven:
+		c.Backup = w.Told.ProvenName
+	default:
+		c.Backup = string(from.Backup)
+	}
+	c.Kind = cluster.CommandRestore
+	if h := Backup(w); h != nil {
+		return c, h
+	}
+	if c.Backup == "" {
+		return c, &Hindrance{Why: "the daemons know of no proven backup: name one in spec.source.backup"}
+	}
+	return c, nil
+}
+
+// replaces holds the generation that is to be given up against the one that is there.
+func replaces(in *cluster.Intent, spec *v1alpha1.RestoreSpec) *Hindrance {
+	var now uint64
+	if in != nil {
+		now = in.Generation
+	}
+	switch said := uint64(spec.Replaces); {
+	case said == now:
+		return nil
+	case now == 0:
+		return never("spec.replaces is %d, and the cluster has no generation yet: leave it out", said)
+	case said == 0:
+		return never("spec.replaces is missing, and the cluster has generation %d, which a restore gives up: make an EtcdRestore with replaces: %d", now, now)
+	case said+1 == now && madeOf(in.Source, spec.Source):
+		return &Hindrance{Why: fmt.Sprintf("generation %d was made in place of generation %d already, before this EtcdRestore: nothing is done", now, said), Before: true}
+	case said < now:
+		return never("generation %d was given up already, and generation %d is there: nothing is done. To give that one up, make an EtcdRestore with replaces: %d", said, now, now)
+	default:
+		return never("spec.replaces is %d, and the cluster has generation %d: nothing is done. To give that one up, make an EtcdRestore with replaces: %d", said, now, now)
+	}
+}
+
+// madeOf says whether a generation was made of what is asked for, as far as it is written.
+func madeOf(made cluster.Source, asked v1alpha1.RestoreSource) bool {
+	switch made.Kind {
+	case cluster.SourceBackup:
+		return asked.NewestProven || made.Backup == string(asked.Backup)
+	case cluster.SourceSurvivor:
+		return asked.Survivor != ""
+	case cluster.SourceSetAside:
+		return asked.SetAside != nil && asked.SetAside.Dir == made.Dir
+	}
+	return false
+}
+
+// Opening is what the generation that was founded for a command waits for before every member lets ordinary clients in; empty:
+// they are let in, or another generation has taken its place. told is nil where the daemons tell nothing that counts.
+func Opening(in *cluster.Intent, command string, told *control.Status) string {
+	if in == nil || in.CommandID != command {
+		return ""
+	}
+	closed := in.Quarantined
+	if told != nil {
+		for _, b := range told.Blockers {
+			if in.Quarantined && b.Code == "quarantine" {
+				return b.Sentence
+			}
+		}
+		closed = closed || slices.ContainsFunc(told.Members, func(m control.MemberStatus) bool { return m.Quarantined })
+	}
+	if !closed {
+		return ""
+	}
+	return fmt.Sprintf("generation %d is there, and lets ordinary clients in once a majority of its members is up", in.Generation)
+}
+
+func never(format string, args ...any) *Hindrance {
+	return &Hindrance{Why: fmt.Sprintf(format, args...), Never: true}
+}
