@@ -313,7 +313,12 @@ func (w *World) spec(d *Decision) {
 	if len(now.Hosts) < now.MemberCount {
 		return // hosts are missing, which are being made
 	}
-	if w.Spec == nil || !w.Spec.Equal(now) || w.Record.Held {
+	begin, waits := w.begin(d)
+	switch {
+	case waits:
+	case begin != "":
+		d.do(Step{Kind: WriteSpec, Spec: &now, Begin: begin, Why: "the cluster begins with backup " + begin})
+	case w.Spec == nil || !w.Spec.Equal(now) || w.Record.Held:
 		d.do(Step{Kind: WriteSpec, Spec: &now, Why: w.differs(now)})
 	}
 }

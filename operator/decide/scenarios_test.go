@@ -18,8 +18,8 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x noimages automatic
-//	record next=4 copied remade held kept last=asked|taken|proven|failed none part          without the line there is one, with the next number above all hosts
+//	want size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x noimages automatic from=NAME|proven
+//	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked          without the line there is one, with the next number above all hosts
 //	budget 2
 //	spec count=3 hosts=1,2,3 hold                  without the line none is written
 //	intent voters=1,2,3 next=1,2,3,4 founding generation=2      without the line there is none
@@ -56,6 +56,9 @@ func text(d Decision) string {
 		}
 		if s.Outage {
 			b.WriteString(" outage")
+		}
+		if s.Begin != "" {
+			b.WriteString(" begin=" + s.Begin)
 		}
 		fmt.Fprintf(&b, ": %s\n", s.Why)
 	}
@@ -114,7 +117,11 @@ func read(t *testing.T, d *datadriven.TestData) World {
 		case "want":
 			w.Want = wantOf(t, args)
 		case "record":
-			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held"), Part: has(args, "part"), Kept: has(args, "kept"), Last: lastOf(args["last"])}
+			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held"), Part: has(args, "part"), Kept: has(args, "kept"), Last: lastOf(args["last"]),
+				Begun: Begun{Backup: args["begun"], Queued: has(args, "queued"), Asked: has(args, "queued") || has(args, "asked")}}
+			if b := &w.Record.Begun; b.Asked && !b.Queued {
+				b.Failed = "there is no such backup"
+			}
 		case "budget":
 			w.Budget = number(words[1])
 		case "spec":
@@ -190,6 +197,13 @@ func wantOf(t *testing.T, args map[string]string) Want {
 	w.NoImages = has(args, "noimages")
 	if has(args, "automatic") {
 		w.Spec.AutoRecoverAfter = time.Minute
+	}
+	switch from := args["from"]; from {
+	case "":
+	case "proven":
+		w.From = &Origin{NewestProven: true}
+	default:
+		w.From = &Origin{Backup: from}
 	}
 	if has(args, "unsupported") {
 		w.Unsupported = []string{args["unsupported"]}

@@ -53,6 +53,8 @@ type Step struct {
 	// Spec is what is written; Held says that its hold is the pause's.
 	Spec *cluster.Spec
 	Held bool
+	// Begin is the backup that a new cluster begins with, which is written with the spec; empty: none, or it is written.
+	Begin string
 	// Spent: as its host stops, it is written down that nothing but a removed member's data lies there.
 	Spent bool
 	// Outage: nobody serves while the host is away, which has the only voter.
@@ -66,22 +68,24 @@ type Code string
 
 // What may be waited for.
 const (
-	Paused        Code = "Paused"
-	Hibernates    Code = "Hibernates"
-	NameTaken     Code = "NameTaken"
-	StoreTaken    Code = "StoreTaken"
-	RecordCopied  Code = "RecordCopied"
-	RecordUnread  Code = "RecordUnread"
-	NotSupported  Code = "NotSupported"
-	SpecRefused   Code = "SpecRefused"
-	RecordGone    Code = "RecordGone"
-	Pending       Code = "HostPending"
-	TooManyHosts  Code = "TooManyHosts"
-	BackupMissing Code = "BackupMissing"
-	AuthorityGone Code = "AuthorityGone"
-	StepFailed    Code = "StepFailed"
-	Rolling       Code = "Rolling"  // a host's pod is being replaced
-	RollHeld      Code = "RollHeld" // pods are to be replaced, and something is in the way
+	Paused          Code = "Paused"
+	Hibernates      Code = "Hibernates"
+	NameTaken       Code = "NameTaken"
+	StoreTaken      Code = "StoreTaken"
+	RecordCopied    Code = "RecordCopied"
+	RecordUnread    Code = "RecordUnread"
+	NotSupported    Code = "NotSupported"
+	SpecRefused     Code = "SpecRefused"
+	RecordGone      Code = "RecordGone"
+	Pending         Code = "HostPending"
+	TooManyHosts    Code = "TooManyHosts"
+	BackupMissing   Code = "BackupMissing"
+	AuthorityGone   Code = "AuthorityGone"
+	StepFailed      Code = "StepFailed"
+	Rolling         Code = "Rolling"  // a host's pod is being replaced
+	RollHeld        Code = "RollHeld" // pods are to be replaced, and something is in the way
+	BootstrapWaits  Code = "BootstrapWaits"
+	BootstrapFailed Code = "BootstrapFailed"
 )
 
 // Wait is what keeps the operator from a step, and the way out.

@@ -77,6 +77,8 @@ type Want struct {
 	Drills bool
 	// Volumes says what becomes of the volumes then.
 	Volumes Volumes
+	// From is what a new cluster begins with; nil: nothing.
+	From *Origin
 	// Refused says what is wrong with the EtcdCluster that the API server cannot tell.
 	Refused string
 	// Unsupported are fields of the spec that this release does not act on.
@@ -110,6 +112,8 @@ type Record struct {
 	Held bool
 	// Kept: the label says that a deleted cluster left it behind on purpose.
 	Kept bool
+	// Begun is what a new cluster begins with, as it is written.
+	Begun Begun
 	// Last is the last backup, which the operator asked for as this EtcdCluster was deleted.
 	Last LastBackup
 }

@@ -51,6 +51,10 @@ func worlds(t *rapid.T) World {
 		w.Intent = &cluster.Intent{Generation: 2, State: cluster.IntentFounded, Voters: voters("voter"), Next: voters("next"), History: []cluster.PastGeneration{{Generation: 1, Closed: rapid.Bool().Draw(t, "closed"), Voters: [][]cluster.Voter{voters("past")}}}}
 	}
 	names := rapid.SampledFrom([]string{"", "b1", "b2"})
+	if rapid.IntRange(0, 3).Draw(t, "begins") == 0 {
+		w.Want.From = &Origin{Backup: names.Draw(t, "from"), NewestProven: rapid.Bool().Draw(t, "newest")}
+		w.Record.Begun = Begun{Backup: names.Draw(t, "begun"), Queued: rapid.Bool().Draw(t, "queued"), Asked: rapid.Bool().Draw(t, "asked")}
+	}
 	if rapid.Bool().Draw(t, "told") {
 		w.Told = &Told{ProvenName: names.Draw(t, "proven name"), BackedName: names.Draw(t, "backed name"), Blockers: rapid.SampledFrom([][]string{nil, {noQuorum}, {noMembers}, {"no-host"}}).Draw(t, "blockers"), At: moment.Draw(t, "at"), AllUp: rapid.Bool().Draw(t, "up"), Backed: moment.Draw(t, "backed"), Proven: moment.Draw(t, "proven")}
 		for _, h := range some("heard") {
@@ -152,6 +156,12 @@ func never(t *rapid.T, w *World, s Step) {
 		}
 		if err := s.Spec.Validate(); err != nil {
 			t.Fatalf("a spec is written that is refused: %v", err)
+		}
+		if s.Begin != "" && w.Intent != nil {
+			t.Fatalf("a cluster that is there begins anew: %+v", s)
+		}
+		if s.Begin == "" && w.Intent == nil && w.Want.From != nil && w.Record.Begun == (Begun{}) {
+			t.Fatalf("a cluster may begin empty that is to begin with a backup: %+v", s)
 		}
 		for _, h := range s.Spec.Hosts {
 			if !slices.ContainsFunc(w.Hosts, func(o Host) bool { return o.Name == string(h) }) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -289,4 +292,45 @@ func TestAllVolumesLost(t *testing.T) {
 	}
 	m.has("k", "kept")
 	h.generation(2)
+}
+
+// A new cluster begins with a backup of another one, by name or with the newest that is proven; it does not begin empty where
+// there is none.
+func TestBeginsWithABackup(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	m := withDaemons(h)
+	_, leads := manager(t, kube.config, ns, "one")
+	<-leads
+	const one = "size: 1, version: 3.7.3, storage: {size: 8Gi}"
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", one+`, backup: {store: "s3://b/`+ns+`", drillInterval: 2s}`))))
+	h.generation(1)
+	m.put("k", "kept")
+	name := h.backed("first")
+	h.settled(time.Minute, "it is proven", func() error {
+		if is := h.see().Status.ProvenBackup; is == nil || is.Name != name {
+			return fmt.Errorf("%+v", is)
+		}
+		return nil
+	})
+	for host := range m.pods {
+		m.kill(host)
+	}
+
+	for to, from := range map[string]string{"named": "backup: 2020-01-01T00:00:00Z-000001", "proven": "newestProven: true"} {
+		n := &hand{t: t, c: h.c, ns: ns, name: to, silent: map[string]bool{}}
+		nm := withDaemons(n)
+		must(t, os.MkdirAll(filepath.Join(nm.dir, "stores", "b"), 0o700))
+		must(t, exec.CommandContext(t.Context(), "cp", "-r", filepath.Join(m.dir, "stores", "b", ns), filepath.Join(nm.dir, "stores", "b", ns+to)).Run())
+		must(t, n.c.Create(t.Context(), object(t, ns, etcdCluster(to, strings.Replace(one, "1", "3", 1)+fmt.Sprintf(", backup: {store: \"s3://b/%s\"}, bootstrap: {restore: {%s}}", ns+to, from)))))
+		if to == "named" { // a wrong name first
+			n.settled(time.Minute, "the backup is not there", n.blocked("BootstrapFailed"))
+			if is := n.see().Status.Generation; is != 0 {
+				t.Errorf("it began as generation %d", is)
+			}
+			must(t, n.c.Patch(t.Context(), n.see(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"bootstrap":{"restore":{"backup":"`+name+`"}}}}`))))
+		}
+		n.generation(1)
+		nm.has("k", "kept")
+	}
 }

@@ -3,6 +3,8 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,6 +184,9 @@ func (s *sight) want() {
 		w.Volumes = cmp.Or(decide.Volumes(d.Volumes), decide.KeepUnproven)
 		w.Backup = d.FinalBackup == "Always" || w.Backup && d.FinalBackup != "Never"
 	}
+	if b := spec.Bootstrap; b != nil && b.Restore != nil {
+		w.From = &decide.Origin{Backup: string(b.Restore.Backup), NewestProven: b.Restore.NewestProven}
+	}
 	if at := s.cluster.DeletionTimestamp; at != nil {
 		w.Deleted = at.Time
 	}
@@ -190,7 +195,8 @@ func (s *sight) want() {
 		said bool
 	}{
 		{"hosts", spec.Hosts != nil}, {"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
-		{"tls.rotate", spec.TLS != nil && spec.TLS.Rotate > 0}, {"bootstrap", spec.Bootstrap != nil},
+		{"tls.rotate", spec.TLS != nil && spec.TLS.Rotate > 0},
+		{"bootstrap.claims", spec.Bootstrap != nil && len(spec.Bootstrap.Claims) > 0}, {"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil},
 	} {
 		if f.said {
 			w.Unsupported = append(w.Unsupported, "spec."+f.name)
@@ -244,7 +250,9 @@ func (s *sight) record(ctx context.Context) {
 	if ierr == nil {
 		w.Intent = in
 	}
-	if err := errors.Join(err, ierr); err != nil {
+	begun, berr := s.begun(ctx, folder)
+	w.Record.Begun = begun
+	if err := errors.Join(err, ierr, berr); err != nil {
 		w.Unread = err.Error()
 	}
 	if told, is, err := folder.ReadStatus(ctx); err == nil && is { // what cannot be read was not told
@@ -252,6 +260,40 @@ func (s *sight) record(ctx context.Context) {
 	}
 	w.Record.Last = s.lastBackup(ctx, folder)
 	w.Record.Next = max(w.Record.Next, s.lastNamed()+1)
+}
+
+// begun is what is written of the backup that the cluster begins with, and what became of its restore.
+func (s *sight) begun(ctx context.Context, f *control.Folder) (begun decide.Begun, err error) {
+	origin, err := f.ReadOrigin(ctx)
+	if err != nil || origin == nil {
+		return begun, err
+	}
+	queued, err := f.Commands(ctx)
+	if err != nil {
+		return begun, err
+	}
+	past, err := control.Past(ctx, f)
+	if err != nil {
+		return begun, err
+	}
+	begun.Backup = origin.Backup
+	mine := s.beginning(origin.Backup)
+	for _, c := range queued {
+		begun.Queued = begun.Queued || c.Restore != nil
+		begun.Asked = begun.Asked || c.Name == mine
+	}
+	for _, e := range past {
+		if e.Name == mine {
+			begun.Asked, begun.Failed = true, cmp.Or(e.Reason, e.Result)
+		}
+	}
+	return begun, nil
+}
+
+// beginning is the name of the command by which this EtcdCluster begins with a backup.
+func (s *sight) beginning(backup string) string {
+	sum := sha256.Sum256([]byte(backup))
+	return control.CommandName(s.cluster.CreationTimestamp.Time, string(s.cluster.UID)+hex.EncodeToString(sum[:4]))
 }
 
 // lastNamed is the highest number among the hosts that anything names which is written or told.

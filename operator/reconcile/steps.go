@@ -278,8 +278,26 @@ func (r *Reconciler) writeSpec(ctx context.Context, s *sight, step decide.Step) 
 		if step.Held {
 			annotations[shape.AnnotationHeld] = "true"
 		}
+		if step.Begin != "" {
+			if err := r.beginWith(ctx, s, f, step.Begin); err != nil {
+				return err
+			}
+		}
 		return f.WriteSpec(ctx, *step.Spec)
 	})
+}
+
+// beginWith writes down what a new cluster begins with, which keeps it from beginning empty, and asks for the restore, as
+// etcdadm init --from-backup does.
+func (r *Reconciler) beginWith(ctx context.Context, s *sight, f *control.Folder, backup string) error {
+	was, err := f.ReadOrigin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.WriteOrigin(ctx, was, &cluster.Origin{Backup: backup}); err != nil {
+		return err
+	}
+	return f.AddRestoreOnce(ctx, s.beginning(backup), control.RestoreBackup{Backup: backup, By: "EtcdCluster " + s.cluster.Name})
 }
 
 // askBackup puts the wish for a backup into the daemons' queue. That of a deleted cluster is written down as the last one; any

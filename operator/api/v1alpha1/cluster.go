@@ -45,6 +45,8 @@ type EtcdClusterList struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.hosts) || has(self.storage)",message="storage.size is missing: each member keeps its data on a volume of its own, such as storage: {size: 8Gi}"
 // +kubebuilder:validation:XValidation:rule="!has(self.hosts) || !(has(self.storage) || has(self.pod) || has(self.backup) || has(self.tls) || has(self.network) || has(self.bootstrap))",message="hosts names daemons outside of Kubernetes, which have their own storage, pod, backup, tls, network and bootstrap: leave those out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.restore) || has(self.backup)",message="backup.store is missing: bootstrap.restore takes the backup from there"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || has(oldSelf.bootstrap)",message="bootstrap cannot be added later: it is what a new cluster begins with; an EtcdRestore changes what a cluster has"
 // +kubebuilder:validation:XValidation:rule="has(self.hosts) == has(oldSelf.hosts)",message="hosts cannot be added or taken away later: a cluster is in pods, or on hosts; make another EtcdCluster"
 type ClusterSpec struct {
 	// Size is how many members vote. An even one survives no more failures than the odd one below.
