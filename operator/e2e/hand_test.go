@@ -48,7 +48,7 @@ type hand struct {
 	granted    map[string]cluster.HostID // pauses that hosts were granted
 	uids       map[string]types.UID      // of the pods that serve
 	rolled     []string                  // hosts whose pods were replaced, in their order
-	real   *machines       // of its pods; nil: the hand plays the daemons, too
+	real       *machines                 // of its pods; nil: the hand plays the daemons, too
 }
 
 func (h *hand) time() time.Time { return time.Now().Add(h.skip) }
