@@ -19,14 +19,16 @@ const (
 	recent = 15 * time.Second
 	// quiet is how long a pause is not ended after somebody may have begun to stop its host by it, which takes 5 s at most.
 	quiet = 10 * time.Second
-	// steady is how long a host without a voter runs before it counts as back, and slow how long one with a voter may need.
-	steady, slow = 30 * time.Second, 2 * time.Minute
+	// steady is how long a host without a voter runs before it counts as back.
+	steady = 30 * time.Second
+	// Slow is how long a pod may need to start its container, and then a voter to serve.
+	Slow = 2 * time.Minute
 )
 
 // Turns of hosts, in their order. The first one that is up and changed is the canary.
 const (
 	setOnly = iota // its pod is as wanted: nothing is taken away
-	isDown         // its container does not run: likewise
+	isDown         // it serves nothing: likewise
 	bare           // without a member
 	follows        // with a voter
 	leads          // with raft's leader
@@ -56,7 +58,7 @@ func (w *World) roll(d *Decision) {
 	switch turn {
 	case setOnly:
 	case isDown:
-		held = w.notRunning()
+		held = w.beside(next)
 	case unheard:
 		held = &Wait{Code: RollHeld, Host: next.Name, Sentence: "the daemons do not hear " + next.Name, Command: describe(next)}
 	default:
@@ -84,7 +86,7 @@ func (w *World) goOn(d *Decision) {
 	h, t := w.Hosts[i], w.fresh()
 	held := w.unsettled()
 	if held == nil && h.behind() && w.down(h) {
-		held = &Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " does not run, and needs no word"}
+		held = &Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " does not serve, and needs no word"}
 	}
 	switch {
 	case h.Going:
@@ -105,7 +107,7 @@ func (w *World) goOn(d *Decision) {
 		w.ask(d, h, "half the time of its pause is over")
 	case !slices.Contains(t.MayGo, p.ID):
 		d.wait(Rolling, h.Name+" is to get another pod, once the daemons let it go; what keeps it is told as host-paused")
-	case t.After.IsZero() || passed(t.After, w.Now) > recent:
+	case w.current() == nil:
 		d.wait(Rolling, h.Name+" may go; that is to be told once more, within 15 s")
 	default:
 		w.change(d, h)
@@ -165,15 +167,39 @@ func (w *World) turn(h Host) int {
 	return bare
 }
 
-// down: no container of the host runs, by its kubelet, and the daemons do not count its member as up. Where none of the
-// cluster runs nobody can tell anything.
+// current are the daemons' words if they were told just now, by the operator's clock and about theirs; nil: they were not. A
+// write that was held up on its way is told by the second alone.
+func (w *World) current() *Told {
+	t := w.fresh()
+	if t == nil || t.After.IsZero() || passed(t.After, w.Now) > recent || w.Now.Sub(t.At) > Ahead {
+		return nil
+	}
+	return t
+}
+
+// down: the host gives the cluster nothing. By its kubelet no container of it runs, and the daemons do not count its member
+// as up; where none of the cluster runs nobody can tell that. Or it has run for longer than a voter needs and does not serve:
+// then all others are up without it, or most are not, whatever it does.
 func (w *World) down(h Host) bool {
-	if h.Pod && h.Stuck == "" {
+	t := w.fresh()
+	up := func(name string) bool { return slices.Contains(t.Up, name) }
+	switch {
+	case !h.Pod || h.Stuck != "":
+		return !w.anyRuns() || t != nil && !up(h.Name)
+	case !w.votes(h.Name) || h.Serves || h.Runs.IsZero() || passed(h.Runs, w.Now) <= Slow || t == nil || up(h.Name):
 		return false
 	}
-	runs := slices.ContainsFunc(w.Hosts, func(o Host) bool { return !o.Runs.IsZero() })
-	t := w.fresh()
-	return !runs || t != nil && !slices.Contains(t.Up, h.Name)
+	serving := 0
+	for _, v := range w.Intent.Voters {
+		if up(string(v.Host)) {
+			serving++
+		}
+	}
+	return serving == len(w.Intent.Voters)-1 || serving <= len(w.Intent.Voters)/2
+}
+
+func (w *World) anyRuns() bool {
+	return slices.ContainsFunc(w.Hosts, func(o Host) bool { return !o.Runs.IsZero() })
 }
 
 // back: it serves, where it has a voter. Else it runs for a while, and is heard.
@@ -207,7 +233,7 @@ func (w *World) unsettled() *Wait {
 		switch {
 		case !w.runs(h):
 		case h.Going:
-			return &Wait{Code: RollHeld, Host: h.Name, Sentence: "pod " + h.Name + "-0 is ending", Command: describe(h)}
+			return ending(h)
 		case !h.behind() && !w.back(h):
 			return w.awaited(h)
 		}
@@ -215,12 +241,21 @@ func (w *World) unsettled() *Wait {
 	return nil
 }
 
-// notRunning is a host with a new pod whose container does not run; nil: there is none.
-func (w *World) notRunning() *Wait {
+// beside says why a host that is down is not changed now; nil: it may be. One after the other is: a new pod whose container does
+// not run keeps the next one, and beside one that runs its time is waited for, too. What says that the host is down is told
+// anew, for it may have come up since, unheard.
+func (w *World) beside(next Host) *Wait {
 	for _, h := range w.Hosts {
-		if w.runs(h) && !h.behind() && h.Runs.IsZero() {
+		switch {
+		case !w.runs(h) || h.N == next.N:
+		case !h.behind() && (h.Runs.IsZero() || !next.Runs.IsZero() && !w.back(h) && passed(h.Runs, w.Now) <= Slow):
 			return w.awaited(h)
+		case h.Going && !next.Runs.IsZero():
+			return ending(h)
 		}
+	}
+	if w.anyRuns() && w.current() == nil {
+		return &Wait{Code: Rolling, Host: next.Name, Sentence: next.Name + " does not serve: the daemons are to tell that once more, which they do every five minutes", Command: describe(next)}
 	}
 	return nil
 }
@@ -232,10 +267,14 @@ func (w *World) awaited(h Host) *Wait {
 	switch {
 	case h.Stuck != "":
 		out.Code, out.Sentence = RollHeld, fmt.Sprintf("%s has its new pod, which does not run (%s)%s", h.Name, h.Stuck, way)
-	case !h.Runs.IsZero() && passed(h.Runs, w.Now) > slow:
+	case !h.Runs.IsZero() && passed(h.Runs, w.Now) > Slow:
 		out.Code, out.Sentence = RollHeld, h.Name+" has its new pod, which runs, and does not serve"+way
 	}
 	return out
+}
+
+func ending(h Host) *Wait {
+	return &Wait{Code: RollHeld, Host: h.Name, Sentence: "pod " + h.Name + "-0 is ending", Command: describe(h)}
 }
 
 func describe(h Host) string { return "kubectl describe pod " + h.Name + "-0" }

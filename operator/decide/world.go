@@ -157,7 +157,7 @@ type Host struct {
 	// Serves: its container is ready, which a voter is that serves. Runs is since when it runs; zero: it does not.
 	Serves bool
 	Runs   time.Time
-	// Stuck is why its container does not run, in a word of its kubelet or scheduler; empty: it runs, or nobody says.
+	// Stuck is why its container does not run, in a word of its kubelet or scheduler; empty: it runs, or is to start soon.
 	Stuck string
 	// NoStore: it has not the store that is wanted now.
 	NoStore bool

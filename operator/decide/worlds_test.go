@@ -131,7 +131,8 @@ func never(t *rapid.T, w *World, s Step) {
 			t.Fatalf("a host stops that votes, or may: %+v", s)
 		}
 	case RollHost:
-		stops := host.Pod && host.OldPod && !host.Runs.IsZero()
+		idles := w.Told != nil && !slices.Contains(w.Told.Up, host.Name) && w.Now.Sub(w.Told.After) <= recent && !host.Serves && w.Now.Sub(host.Runs) > Slow
+		stops := host.Pod && host.OldPod && !host.Runs.IsZero() && !idles
 		switch p, told := w.Pause, w.fresh(); {
 		case !stops || !w.votes(host.Name):
 		case p == nil || p.Host != host.Name || p.Asked.IsZero() || w.Now.Sub(p.Asked) >= p.For/2:

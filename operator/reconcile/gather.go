@@ -117,12 +117,13 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	}
 	w.Since = ec.CreationTimestamp.Time
 	s.want()
+	s.describe()
 	if err := r.pauses(ctx, s); err != nil {
 		return nil, err
 	}
 	s.record(ctx)
 	r.rolls.date(s)
-	s.describe()
+	s.silence()
 	return s, nil
 }
 
@@ -391,16 +392,10 @@ func toldOf(t *control.Status) *decide.Told {
 // describe says what is there of each host.
 func (s *sight) describe() {
 	w := &s.world
-	silent := map[string]time.Time{}
-	for _, h := range s.cluster.Status.Hosts {
-		if h.SilentSince != nil {
-			silent[h.Name] = h.SilentSince.Time
-		}
-	}
 	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
 		o := s.hosts[n]
 		h := decide.Host{N: n, Name: s.shape.Host(n), Claim: s.claimOf(o.claim), Leaves: o.leaves != nil}
-		o.tellPod(&h)
+		o.tellPod(&h, w.Now)
 		if o.claim != nil {
 			_, h.Kept = o.claim.Labels[shape.LabelKept]
 		}
@@ -420,7 +415,6 @@ func (s *sight) describe() {
 				h.OldPod = o.pod != nil && o.pod.Annotations[shape.AnnotationTemplate] != made
 			}
 		}
-		h.SilentSince = w.SilentSince(h, silent[h.Name])
 		w.Hosts = append(w.Hosts, h)
 	}
 	for _, o := range s.shared {
@@ -428,6 +422,20 @@ func (s *sight) describe() {
 			w.Budget = b.Spec.MinAvailable.IntValue()
 		}
 		w.Shared = w.Shared || s.isShared(o)
+	}
+}
+
+// silence says of each host since when nobody hears it, by what was shown and what is told.
+func (s *sight) silence() {
+	silent := map[string]time.Time{}
+	for _, h := range s.cluster.Status.Hosts {
+		if h.SilentSince != nil {
+			silent[h.Name] = h.SilentSince.Time
+		}
+	}
+	for i := range s.world.Hosts {
+		h := &s.world.Hosts[i]
+		h.SilentSince = s.world.SilentSince(*h, silent[h.Name])
 	}
 }
 

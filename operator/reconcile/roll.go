@@ -33,7 +33,7 @@ type rolls struct {
 	mu    sync.Mutex
 	used  map[string]time.Time                 // likewise, since when it has been known
 	asked map[string]time.Time                 // by the pause's ID
-	told  map[types.NamespacedName]*lastStatus // of clusters that have a pause open
+	told  map[types.NamespacedName]*lastStatus // of clusters that a pod is replaced in
 }
 
 // lastStatus is the last status that was read past the cache.
@@ -43,7 +43,8 @@ type lastStatus struct {
 	after time.Time // when the last read of another one began; zero: there was none
 }
 
-// pauses reads which hosts are paused. While the operator has one paused, the status is read past the cache.
+// pauses reads which hosts are paused. While the operator has one paused, or one is behind that does not serve, the status is
+// read past the cache.
 func (r *Reconciler) pauses(ctx context.Context, s *sight) error {
 	if s.control == nil {
 		return nil
@@ -65,7 +66,7 @@ func (r *Reconciler) pauses(ctx context.Context, s *sight) error {
 			w.OthersPause = string(p.Host)
 		}
 	}
-	if w.Pause == nil {
+	if w.Pause == nil && !slices.ContainsFunc(w.Hosts, func(h decide.Host) bool { return h.Running && h.OldPod && !h.Serves }) {
 		return nil
 	}
 	status := &corev1.ConfigMap{}
@@ -112,11 +113,8 @@ func (r *rolls) date(s *sight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := client.ObjectKeyFromObject(s.cluster)
-	if s.world.Pause == nil {
+	if s.told == nil || s.toldBy.IsZero() {
 		delete(r.told, key)
-		return
-	}
-	if s.told == nil {
 		return
 	}
 	text, err := json.Marshal(s.told)
@@ -213,9 +211,9 @@ func (r *Reconciler) rollHost(ctx context.Context, s *sight, step decide.Step, h
 	return r.Writer.Roll(ctx, h.set, want.Spec.Template, pod, s.began.Add(actWithin))
 }
 
-// tellPod says what the kubelet tells of a host's pod. A word of it that is none of a normal start is why it is stuck; its
-// sentences may have anything in them, and are not shown.
-func (o *hostObjects) tellPod(h *decide.Host) {
+// tellPod says what the kubelet tells of a host's pod. A word of it that is none of a normal start is why it is stuck, and so is
+// one of a start that takes too long, as for a volume; its sentences may have anything in them, and are not shown.
+func (o *hostObjects) tellPod(h *decide.Host, now time.Time) {
 	if o.pod == nil {
 		return
 	}
@@ -228,6 +226,9 @@ func (o *hostObjects) tellPod(h *decide.Host) {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			h.Stuck = c.Reason
 		}
+	}
+	if h.Stuck == "" && now.Sub(o.pod.CreationTimestamp.Time) > decide.Slow {
+		h.Stuck = "NotStarted"
 	}
 	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
 		state := c.State

@@ -1,0 +1,39 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/shape"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What a kubelet says of a container that does not run, and for how long it says so, is told as it is.
+func TestTellPod(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	waits := func(reason string) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{Name: shape.ContainerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+	}
+	runs := []corev1.ContainerStatus{{Name: shape.ContainerName, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-time.Hour))}}}}
+	for name, test := range map[string]struct {
+		age   time.Duration
+		of    []corev1.ContainerStatus
+		stuck string
+		runs  bool
+	}{
+		"it starts":                        {time.Minute, waits("ContainerCreating"), "", false},
+		"nobody says anything yet":         {time.Minute, nil, "", false},
+		"its volume does not come":         {3 * time.Minute, waits("ContainerCreating"), "NotStarted", false},
+		"its node died before it said":     {3 * time.Minute, nil, "NotStarted", false},
+		"there is no image":                {time.Second, waits("ErrImagePull"), "ErrImagePull", false},
+		"it runs":                          {time.Hour, runs, "", true},
+		"a container of a person's, alone": {3 * time.Minute, []corev1.ContainerStatus{{Name: "other", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}}, "ErrImagePull", false},
+	} {
+		o, h := &hostObjects{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-test.age))}, Status: corev1.PodStatus{ContainerStatuses: test.of}}}, decide.Host{}
+		if o.tellPod(&h, now); h.Stuck != test.stuck || h.Serves != test.runs || h.Runs.IsZero() == test.runs {
+			t.Errorf("%s: %+v", name, h)
+		}
+	}
+}
