@@ -185,11 +185,7 @@ func (w *Writer) Roll(ctx context.Context, set *appsv1.StatefulSet, template cor
 	if now := time.Now().Round(0); now.After(until.Round(0)) {
 		return fmt.Errorf("delete pod %s: %w", pod.Name, context.DeadlineExceeded)
 	}
-	uid := pod.UID
-	if err := w.Client.Delete(ctx, pod, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete pod %s: %w", pod.Name, err)
-	}
-	return nil
+	return w.Delete(ctx, pod)
 }
 
 // TryRoll says what the API server would say to Roll. Nothing is done.

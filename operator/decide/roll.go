@@ -17,8 +17,6 @@ const (
 	PauseFor = 10 * time.Minute
 	// recent is how old the word may be by which a host is stopped.
 	recent = 15 * time.Second
-	// quiet is how long a pause is not ended after somebody may have begun to stop its host by it, which takes 5 s at most.
-	quiet = 10 * time.Second
 	// steady is how long a host without a voter runs before it counts as back.
 	steady = 30 * time.Second
 	// Slow is how long a pod may need to start its container, and then a voter to serve.
@@ -80,7 +78,7 @@ func (w *World) goOn(d *Decision) {
 	p := w.Pause
 	i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Name == p.Host })
 	if i < 0 || !w.runs(w.Hosts[i]) {
-		d.do(Step{Kind: EndPause, Host: p.Host, Why: "the host is not to run any more"})
+		w.endPause(d, "the host is not to run any more")
 		return
 	}
 	h, t := w.Hosts[i], w.fresh()
@@ -92,14 +90,12 @@ func (w *World) goOn(d *Decision) {
 	case h.Going:
 		d.Waits = append(d.Waits, Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " gets another pod, and the former one is ending", Command: describe(h)})
 	case !h.behind() && w.back(h):
-		d.do(Step{Kind: EndPause, N: h.N, Host: h.Name, Why: "the host is back"})
+		w.endPause(d, "the host is back")
 		d.wait(Rolling, h.Name+" is back")
 	case !h.behind():
 		d.Waits = append(d.Waits, *w.awaited(h))
-	case p.used(w.Now) && (held != nil || p.Asked.IsZero() || passed(p.Asked, w.Now) >= p.For/2):
-		d.wait(Rolling, h.Name+" may be about to be stopped: what follows is known in 10 s")
 	case held != nil:
-		d.do(Step{Kind: EndPause, N: h.N, Host: h.Name, Why: "the host is not stopped now: " + held.Sentence})
+		w.endPause(d, "the host is not stopped now: "+held.Sentence)
 		d.Waits = append(d.Waits, *held)
 	case p.Asked.IsZero():
 		w.ask(d, h, "another operator asked for the pause that there is, and when is not known")
@@ -120,15 +116,32 @@ func (w *World) letBe(d *Decision) {
 		return
 	}
 	i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Name == w.Pause.Host })
-	if i < 0 || !w.runs(w.Hosts[i]) || !w.Hosts[i].behind() && w.back(w.Hosts[i]) || w.Hosts[i].behind() && !w.Hosts[i].Going && !w.Pause.used(w.Now) {
-		d.do(Step{Kind: EndPause, Host: w.Pause.Host, Why: "nobody is to be stopped now"})
+	if i < 0 || !w.runs(w.Hosts[i]) || !w.Hosts[i].behind() && w.back(w.Hosts[i]) || w.Hosts[i].behind() && !w.Hosts[i].Going {
+		w.endPause(d, "nobody is to be stopped now")
 	}
 }
 
-// used says whether somebody may be stopping the host by the pause now.
-func (p *Pause) used(now time.Time) bool { return !p.Used.IsZero() && passed(p.Used, now) < quiet }
+// endPause ends the operator's pause, as soon as nobody can stop its host by it any more.
+func (w *World) endPause(d *Decision, why string) {
+	step := Step{Kind: EndPause, Host: w.Pause.Host, Why: why}
+	if w.Pause.Loose {
+		step.Kind = KeepPod
+	}
+	for _, h := range w.Hosts {
+		if h.Name == step.Host {
+			step.N = h.N
+		}
+	}
+	d.do(step)
+}
 
+// ask asks for a pause, in place of another one that there may be.
 func (w *World) ask(d *Decision, h Host, why string) {
+	if w.Pause != nil && w.Pause.Loose {
+		w.endPause(d, why)
+		d.wait(Rolling, h.Name+" is to be asked for anew: "+why)
+		return
+	}
 	d.do(Step{Kind: AskPause, N: h.N, Host: h.Name, Outage: len(w.Intent.Voters) == 1 && w.votes(h.Name), Why: why})
 	d.wait(Rolling, h.Name+" is to get another pod: the daemons are asked to let it go")
 }

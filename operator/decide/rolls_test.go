@@ -20,7 +20,9 @@ type rolling struct {
 	want      int             // the template that is wanted
 	bad, ill  int             // the templates whose container does not run, and whose voter does not serve
 	pauses    []cluster.Pause // on record
-	own, used string          // the annotations
+	own       string          // the annotation
+	used      act             // likewise: by which attempt a pod is deleted
+	wire      []act           // deletions that were sent, and may come late
 	version   int             // of the record: each write of anybody
 	told      Told            // as it was pushed last
 	pushed    int
@@ -33,6 +35,7 @@ type rolling struct {
 type pod struct {
 	name           string
 	set, made, uid int // templates, and its own
+	rv, kept       int // how often it was changed, and the attempt that it was kept from
 	there, going   bool
 	runs, up       bool
 	begins, asked  time.Time
@@ -42,7 +45,7 @@ type pod struct {
 
 // operator is what one remembers, and what it is about to do.
 type operator struct {
-	asked, used map[string]time.Time
+	asked       map[string]time.Time
 	seen        int // the status that it read last
 	read, after time.Time
 	acts        *act
@@ -50,12 +53,15 @@ type operator struct {
 
 type act struct {
 	looked      time.Time
+	id          int // of the attempt
 	n, set, uid int
+	rv          int // of the pod; negative: none is deleted
 	pause       string
 	told        time.Time
 	version     int // of the record
 	marked      bool
 	patched     bool
+	sent        time.Time
 }
 
 func (c *rolling) pod(name string) *pod {
@@ -84,6 +90,7 @@ func (c *rolling) takes(p *pod, who string) {
 }
 
 func (c *rolling) kubelet(p *pod) {
+	p.rv++
 	switch {
 	case p.going:
 		p.going, p.there, p.runs, p.up = false, false, false, false
@@ -163,12 +170,8 @@ func (c *rolling) world(o *operator) World {
 		switch {
 		case p.ID == c.own && !p.Ended:
 			w.Pause = &Pause{ID: p.ID, Host: string(p.Host), For: p.For, Asked: o.asked[p.ID]}
-			if c.used == p.ID {
-				if o.used[p.ID].IsZero() {
-					o.used[p.ID] = c.now
-				}
-				w.Pause.Used = o.used[p.ID]
-			}
+			host := c.pod(string(p.Host))
+			w.Pause.Loose = c.used.pause == p.ID && c.used.uid == host.uid && host.there && !host.going && host.kept != c.used.id
 		case p.Asked(c.now) || p.InForce(c.now):
 			w.OthersPause = string(p.Host)
 		}
@@ -209,23 +212,16 @@ func (c *rolling) operate(o *operator) {
 		case !a.marked && a.pause != "" && a.version != c.version:
 			o.acts = nil
 		case !a.marked:
-			if a.marked = true; a.pause != "" {
-				c.used = a.pause
+			if a.marked = true; a.pause != "" && a.rv >= 0 {
+				c.used = *a
 				c.version++
 			}
 		case !a.patched:
 			p.set, a.patched = a.set, true
 		default:
-			o.acts = nil
-			if p.there && p.uid == a.uid && !p.going && p.made != a.set {
-				if p.up {
-					c.takes(p, "an operator")
-					granted := slices.ContainsFunc(c.pauses, func(e cluster.Pause) bool { return e.ID == a.pause && !e.Ended && c.now.Before(p.granted[e.ID]) })
-					if !granted || a.looked.Sub(a.told) > recent {
-						c.t.Fatalf("%s goes by pause %q (granted: %v) and a word of %s", p.name, a.pause, granted, a.told.Format(time.TimeOnly))
-					}
-				}
-				p.going, p.asked = true, c.now
+			if o.acts = nil; a.rv >= 0 {
+				a.sent = c.now
+				c.wire = append(c.wire, *a)
 			}
 		}
 		return
@@ -236,8 +232,11 @@ func (c *rolling) operate(o *operator) {
 			c.t.Logf("%s: operator %p: %s %s: %s", c.now.Format(time.TimeOnly), o, s.Kind, s.Host, s.Why)
 		}
 		switch s.Kind {
+		case KeepPod:
+			p := c.pod(s.Host)
+			p.kept, p.rv = c.used.id, p.rv+1
 		case EndPause, AskPause:
-			c.used = ""
+			c.used = act{}
 			c.end(func(p cluster.Pause) bool { return p.ID == c.own })
 			if c.own = ""; s.Kind == AskPause {
 				c.own = c.id()
@@ -246,12 +245,34 @@ func (c *rolling) operate(o *operator) {
 			}
 		case RollHost:
 			p := c.pods[s.N-1]
-			o.acts = &act{looked: c.now, n: s.N, set: c.want, uid: p.uid, pause: c.own, told: c.told.At, version: c.version}
+			c.ids++
+			o.acts = &act{id: c.ids, looked: c.now, n: s.N, set: c.want, uid: p.uid, rv: -1, pause: c.own, told: c.told.At, version: c.version}
+			if p.there && p.made != c.want {
+				o.acts.rv = p.rv
+			}
 		case MakeShared:
 		default:
 			c.t.Fatalf("a step that is none of a roll: %+v", s)
 		}
 	}
+}
+
+// arrive has the API server carry out a deletion that was sent, if it is of the pod as it is.
+func (c *rolling) arrive(i int) {
+	a := c.wire[i]
+	c.wire = slices.Delete(c.wire, i, i+1)
+	p := c.pods[a.n-1]
+	if !p.there || p.uid != a.uid || p.rv != a.rv || p.going || c.now.Sub(a.sent) > time.Minute {
+		return
+	}
+	if p.up {
+		c.takes(p, "an operator")
+		granted := slices.ContainsFunc(c.pauses, func(e cluster.Pause) bool { return e.ID == a.pause && !e.Ended && c.now.Before(p.granted[e.ID]) })
+		if !granted || a.looked.Sub(a.told) > recent {
+			c.t.Fatalf("%s goes by pause %q (granted: %v) and a word of %s", p.name, a.pause, granted, a.told.Format(time.TimeOnly))
+		}
+	}
+	p.going, p.asked, p.rv = true, c.now, p.rv+1
 }
 
 func (c *rolling) id() string {
@@ -260,7 +281,7 @@ func (c *rolling) id() string {
 }
 
 func newOperator() *operator {
-	return &operator{asked: map[string]time.Time{}, used: map[string]time.Time{}}
+	return &operator{asked: map[string]time.Time{}}
 }
 
 // pass has time pass, in which a kubelet ends what is to end.
@@ -288,7 +309,11 @@ func TestRolls(t *testing.T) {
 		c.want = rapid.IntRange(2, 4).Draw(t, "want")
 		for range rapid.IntRange(50, 400).Draw(t, "events") {
 			o := rapid.IntRange(0, 1).Draw(t, "operator")
-			switch event := rapid.IntRange(0, 39).Draw(t, "event"); {
+			switch event := rapid.IntRange(0, 42).Draw(t, "event"); {
+			case event >= 40:
+				if n := len(c.wire); n > 0 {
+					c.arrive(rapid.IntRange(0, n-1).Draw(t, "arrives"))
+				}
 			case event < 10:
 				c.pass(rapid.IntRange(0, 4).Draw(t, "seconds"))
 			case event < 12:
@@ -318,7 +343,7 @@ func TestRolls(t *testing.T) {
 				case rapid.Bool().Draw(t, "pauses"):
 					c.version++
 					c.pauses = append(c.pauses, cluster.Pause{ID: c.id(), Host: cluster.HostID(name), For: 5 * time.Minute})
-				case c.operators[0].acts == nil && c.operators[1].acts == nil && c.pod(name).away == "": // else that person opens the gate
+				case c.operators[0].acts == nil && c.operators[1].acts == nil && len(c.wire) == 0 && c.pod(name).away == "": // else that person opens the gate
 					c.end(func(p cluster.Pause) bool { return string(p.Host) == name })
 				}
 			default:
@@ -343,6 +368,9 @@ func (c *rolling) peace() {
 		c.now = c.now.Add(2 * time.Second)
 		for c.operate(o); o.acts != nil; {
 			c.operate(o)
+		}
+		for len(c.wire) > 0 {
+			c.arrive(0)
 		}
 		for _, p := range c.pods {
 			c.kubelet(p)

@@ -25,7 +25,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	intent voters=1,2,3 next=1,2,3,4 founding generation=2      without the line there is none
 //	told ago=1m hears=1,2,3 carries=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
 //	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due pod=no|going replace kept spent=25h silent=6m nostore old=set|pod|both stuck=WHY unready runs=1h
-//	pause p1 host=2 asked=1m used=5s               the operator's; without a time another process asked for it
+//	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
 //	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -141,9 +141,7 @@ func read(t *testing.T, d *datadriven.TestData) World {
 			if has(args, "asked") {
 				w.Pause.Asked = ago(args["asked"])
 			}
-			if has(args, "used") {
-				w.Pause.Used = ago(args["used"])
-			}
+			w.Pause.Loose = has(args, "loose")
 		case "host":
 			w.Hosts = append(w.Hosts, hostOf(number(words[1]), args))
 		case "also":

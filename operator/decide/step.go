@@ -17,6 +17,7 @@ const (
 	AskBackup   Kind = "ask-backup"
 	AskPause    Kind = "ask-pause" // of a host, in place of another pause of the operator's
 	EndPause    Kind = "end-pause"
+	KeepPod     Kind = "keep-pod" // whatever was to delete the pod of the host that the operator has paused does not any more
 )
 
 // Steps that take something away. A decision has one of them at most, and then nothing else.

@@ -133,9 +133,10 @@ type LastBackup struct {
 type Pause struct {
 	ID, Host string
 	For      time.Duration
-	// Asked is when this process asked for it; zero: it was another one. Used is since when this process has known that
-	// somebody stops the host by it; zero: nobody does.
-	Asked, Used time.Time
+	// Asked is when this process asked for it; zero: it was another one.
+	Asked time.Time
+	// Loose: by what is written somebody deletes the host's pod by it, which is there still; that may come to pass at any time.
+	Loose bool
 }
 
 // Host is a place for a member: a StatefulSet of one pod, with a volume and certificates.

@@ -13,6 +13,7 @@ import (
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
@@ -181,4 +182,68 @@ func TestNoImageVolumes(t *testing.T) {
 	}
 	h.patch(`{"spec":{"releases":null}}`)
 	must(t, h.settle(r, "made", h.ready(1, 1)))
+}
+
+// A deletion that fails is tried again, on the record as it is then: somebody who wrote it in between keeps the pod. And a
+// deletion that comes after its pause was ended is of a pod that was changed since, and is refused.
+func TestRollRetried(t *testing.T) {
+	h := rolling(t)
+	r, _ := operator(h.c, -1, h.time)
+	life()[0].do(h)
+	must(t, h.settle(r, "create", h.ready(3, 3)))
+	type deletion struct {
+		pod  client.Object
+		opts []client.DeleteOption
+	}
+	var tried []deletion
+	var marks []string
+	fail := errors.New("nobody answers")
+	by := r.Writer.Client.(client.WithWatch)
+	r.Writer.Client = interceptor.NewClient(by, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if dry := (&client.DeleteOptions{}).ApplyOptions(opts); len(dry.DryRun) > 0 || fail == nil {
+				return c.Delete(ctx, o, opts...)
+			}
+			tried = append(tried, deletion{o.DeepCopyObject().(client.Object), opts})
+			return fail
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if mark := o.GetAnnotations()[shape.AnnotationUsed]; mark != "" && !slices.Contains(marks, mark) {
+				if marks = append(marks, mark); len(marks) == 2 { // somebody is faster
+					h.annotate(o.GetName(), "somebody", "wrote")
+				}
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	})
+	h.patch(`{"spec":{"pod":{"metadata":{"labels":{"team":"a"}}}}}`)
+	for range 60 {
+		if _, err := r.Reconcile(t.Context(), request(h)); err != nil && !errors.Is(err, fail) {
+			t.Fatal(err)
+		}
+		if must(t, h.turn(t.Context())); len(marks) == 2 {
+			break
+		}
+	}
+	if len(marks) != 2 || len(tried) != 1 {
+		t.Fatalf("%d attempts were marked, %d deletions tried", len(marks), len(tried))
+	}
+	h.patch(`{"spec":{"paused":true}}`)
+	must(t, h.settle(r, "paused", h.unpaused))
+	if err := by.Delete(t.Context(), tried[0].pod, tried[0].opts...); !apierrors.IsConflict(err) {
+		t.Errorf("a deletion that came late: %v", err)
+	}
+	if len(h.rolled) > 0 {
+		t.Errorf("replaced were %v", h.rolled)
+	}
+	fail = nil
+	h.patch(`{"spec":{"paused":false}}`)
+	must(t, h.settle(r, "rolled", h.and(h.made("localhost/etcdadm:1", "a"), h.unpaused, h.ready(3, 3))))
+}
+
+func (h *hand) annotate(configMap, key, value string) {
+	m := &corev1.ConfigMap{}
+	must(h.t, h.c.Get(h.t.Context(), h.key(configMap), m))
+	m.Annotations[key] = value
+	must(h.t, h.c.Update(h.t.Context(), m))
 }

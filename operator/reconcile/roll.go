@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +32,6 @@ const asker = "the operator"
 // rolls is what this process alone knows of the pauses that it asked for: nobody else's clock says it.
 type rolls struct {
 	mu    sync.Mutex
-	used  map[string]time.Time                 // likewise, since when it has been known
 	asked map[string]time.Time                 // by the pause's ID
 	told  map[types.NamespacedName]*lastStatus // of clusters that a pod is replaced in
 }
@@ -59,9 +59,7 @@ func (r *Reconciler) pauses(ctx context.Context, s *sight) error {
 		switch {
 		case p.ID != "" && p.ID == own && !p.Ended:
 			w.Pause = &decide.Pause{ID: p.ID, Host: string(p.Host), For: p.For, Asked: r.rolls.when(p.ID)}
-			if s.control.Annotations[shape.AnnotationUsed] == p.ID {
-				w.Pause.Used = r.rolls.uses(p.ID, w.Now)
-			}
+			w.Pause.Loose = s.loose(p)
 		case p.Asked(w.Now) || p.InForce(w.Now):
 			w.OthersPause = string(p.Host)
 		}
@@ -89,23 +87,20 @@ func (r *rolls) when(id string) time.Time {
 	return r.asked[id]
 }
 
-// uses notes that somebody stops a host by a pause, and gives since when that has been known.
-func (r *rolls) uses(id string, now time.Time) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.used[id].IsZero() {
-		keep(&r.used, id, now)
-	}
-	return r.used[id]
+// loose says whether a deletion of a host's pod by a pause may be on its way: the pod that was to be deleted is there, and was
+// not changed since. Each attempt has a word of its own, so that of which attempt the pod was kept from is known, too.
+func (s *sight) loose(p cluster.Pause) bool {
+	n, _ := s.shape.Number(string(p.Host))
+	h, used := s.hosts[n], s.control.Annotations[shape.AnnotationUsed]
+	words := strings.Fields(used)
+	return len(words) == 3 && words[0] == p.ID && h != nil && h.pod != nil && words[1] == string(h.pod.UID) && h.pod.DeletionTimestamp == nil && h.pod.Annotations[shape.AnnotationKeep] != used
 }
 
-// keep forgets what is older than any pause.
-func keep(all *map[string]time.Time, id string, at time.Time) {
-	maps.DeleteFunc(*all, func(_ string, was time.Time) bool { return at.Sub(was) > cluster.MaxPause })
-	if *all == nil {
-		*all = map[string]time.Time{}
-	}
-	(*all)[id] = at
+// keepPod changes the pod that is deleted by the operator's pause, so that a deletion that comes late is of a former version
+// of it, and refused.
+func (r *Reconciler) keepPod(ctx context.Context, s *sight, h *hostObjects) error {
+	used := s.control.Annotations[shape.AnnotationUsed]
+	return r.Writer.Mark(ctx, h.pod, nil, map[string]*string{shape.AnnotationKeep: &used})
 }
 
 // date notes when the status that was read past the cache was not there yet.
@@ -139,7 +134,11 @@ func (r *rolls) date(s *sight) {
 func (r *rolls) ask(id string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	keep(&r.asked, id, at)
+	maps.DeleteFunc(r.asked, func(_ string, was time.Time) bool { return at.Sub(was) > cluster.MaxPause })
+	if r.asked == nil {
+		r.asked = map[string]time.Time{}
+	}
+	r.asked[id] = at
 }
 
 // askPause asks the daemons to let a host go, once the API server would do what follows.
@@ -199,14 +198,13 @@ func (r *Reconciler) rollHost(ctx context.Context, s *sight, step decide.Step, h
 	if pod != nil && pod.Annotations[shape.AnnotationTemplate] == want.Spec.Template.Annotations[shape.AnnotationTemplate] {
 		pod = nil
 	}
-	if p := s.world.Pause; p != nil { // from now on nobody ends it for a moment, and who ended it before has this fail
+	if p := s.world.Pause; p != nil && pod != nil { // who ended it before has this fail; who ends it from now on keeps the pod first
 		if err := r.amend(ctx, s, func(_ *control.Folder, annotations map[string]string) error {
-			annotations[shape.AnnotationUsed] = p.ID
+			annotations[shape.AnnotationUsed] = fmt.Sprintf("%s %s %s", p.ID, pod.UID, rand.Text())
 			return nil
 		}); err != nil {
 			return err
 		}
-		r.rolls.uses(p.ID, r.now())
 	}
 	return r.Writer.Roll(ctx, h.set, want.Spec.Template, pod, s.began.Add(actWithin))
 }

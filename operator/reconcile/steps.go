@@ -55,6 +55,8 @@ func (r *Reconciler) take(ctx context.Context, s *sight, step decide.Step) error
 		return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
 			return s.writePauses(ctx, f, annotations, nil)
 		})
+	case decide.KeepPod:
+		return r.keepPod(ctx, s, h)
 	case decide.RollHost:
 		return r.rollHost(ctx, s, step, h)
 	case decide.AskBackup:

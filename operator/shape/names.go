@@ -47,8 +47,10 @@ const (
 	AnnotationTemplate = "etcdadm.io/template"
 	// AnnotationPause is on the control object: the ID of the pause of a host that the operator asked for.
 	AnnotationPause = "etcdadm.io/pause"
-	// AnnotationUsed is likewise its ID, once the host is being stopped by it.
+	// AnnotationUsed is likewise: its ID, the UID of the pod that is deleted by it, and a word that each attempt has anew.
 	AnnotationUsed = "etcdadm.io/pause-used"
+	// AnnotationKeep is on a pod: the AnnotationUsed by which it is not deleted any more.
+	AnnotationKeep = "etcdadm.io/kept-from"
 	// AnnotationRenew is on leaves: when they are renewed.
 	AnnotationRenew = "etcdadm.io/renew-at"
 
