@@ -13,9 +13,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -113,9 +115,50 @@ func (w *Writer) Create(ctx context.Context, c shape.Cluster, o client.Object) e
 	return nil
 }
 
-// Try says what the API server would say if an object were made. Nothing is.
-func (w *Writer) Try(ctx context.Context, o client.Object) error {
-	return w.Client.Create(ctx, o, client.DryRunAll, client.FieldOwner(shape.Manager))
+// ErrNoImages says that the API server drops volumes that are images: this Kubernetes mounts none. Its version does not say
+// it, since they can be switched on before 1.35.
+var ErrNoImages = errors.New("this Kubernetes mounts no images")
+
+// TrySet finds out whether a set could be made with the images that it mounts. What else the API server has against it, it says
+// when the set is made.
+//
+// Errors: ErrNoImages.
+func (w *Writer) TrySet(ctx context.Context, set *appsv1.StatefulSet) error {
+	if !mountsImages(&set.Spec.Template) {
+		return nil
+	}
+	set = set.DeepCopy()
+	if err := withImages(&set.Spec.Template, func() error { return w.Client.Create(ctx, set, client.DryRunAll, client.FieldOwner(shape.Manager)) }); errors.Is(err, ErrNoImages) {
+		return err
+	}
+	return nil
+}
+
+func isImage(v corev1.Volume) bool { return v.Image != nil }
+
+func mountsImages(t *corev1.PodTemplateSpec) bool {
+	return slices.ContainsFunc(t.Spec.Volumes, isImage)
+}
+
+// withImages writes a template, which becomes the API server's answer, and compares the images in it. One that does not know
+// them drops them, and refuses the volumes without a source that are left, or makes them empty ones.
+func withImages(t *corev1.PodTemplateSpec, write func() error) error {
+	sent := slices.Clone(t.Spec.Volumes)
+	err := write()
+	var refused apierrors.APIStatus
+	if errors.As(err, &refused) && refused.Status().Details != nil {
+		for _, c := range refused.Status().Details.Causes {
+			for i, v := range sent {
+				if isImage(v) && c.Type == metav1.CauseTypeFieldValueRequired && c.Field == fmt.Sprintf("spec.template.spec.volumes[%d]", i) {
+					return ErrNoImages
+				}
+			}
+		}
+	}
+	if err == nil && slices.ContainsFunc(sent, isImage) && !mountsImages(t) {
+		return ErrNoImages
+	}
+	return err
 }
 
 // Delete deletes the very object that was seen. One that is gone is no error.
@@ -176,6 +219,11 @@ func (w *Writer) Scale(ctx context.Context, set *appsv1.StatefulSet, replicas in
 func (w *Writer) Roll(ctx context.Context, set *appsv1.StatefulSet, template corev1.PodTemplateSpec, pod *corev1.Pod, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
+	if mountsImages(&template) {
+		if err := w.retemplate(ctx, set, template, client.DryRunAll); err != nil {
+			return err
+		}
+	}
 	if err := w.retemplate(ctx, set, template); err != nil {
 		return err
 	}
@@ -209,7 +257,12 @@ func (w *Writer) retemplate(ctx context.Context, set *appsv1.StatefulSet, templa
 	if err != nil {
 		return err
 	}
-	if err := w.Client.Patch(ctx, set.DeepCopy(), client.RawPatch(types.JSONPatchType, data), append(opts, client.FieldOwner(shape.Manager))...); err != nil {
+	set = set.DeepCopy()
+	set.Spec.Template = template
+	err = withImages(&set.Spec.Template, func() error {
+		return w.Client.Patch(ctx, set, client.RawPatch(types.JSONPatchType, data), append(opts, client.FieldOwner(shape.Manager))...)
+	})
+	if err != nil {
 		return fmt.Errorf("change the template of %s: %w", set.Name, err)
 	}
 	return nil

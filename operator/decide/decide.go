@@ -58,9 +58,6 @@ func (w *World) refused() *Wait {
 	if len(w.Want.Unsupported) > 0 {
 		return &Wait{Code: NotSupported, Sentence: fmt.Sprintf("this operator does not act on %s yet: leave it out", strings.Join(w.Want.Unsupported, ", "))}
 	}
-	if w.Want.NoImages {
-		return &Wait{Code: NotSupported, Sentence: "spec.releases needs volumes from images, which this Kubernetes does not have: 1.35 has them. Put the releases into the image of the hosts, and leave spec.releases out"}
-	}
 	if w.Want.Refused != "" {
 		return &Wait{Code: SpecRefused, Sentence: w.Want.Refused}
 	}

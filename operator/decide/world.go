@@ -83,8 +83,6 @@ type Want struct {
 	Refused string
 	// Unsupported are fields of the spec that this release does not act on.
 	Unsupported []string
-	// NoImages: images are to be mounted, and this Kubernetes does not do that.
-	NoImages bool
 }
 
 // Volumes says what becomes of the volumes of a deleted cluster.

@@ -14,6 +14,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
@@ -161,27 +164,82 @@ func TestRollKilled(t *testing.T) {
 	}
 }
 
-// A Kubernetes without volumes from images is told from one that has them before anything is made, and mended by leaving
-// spec.releases out.
+// A Kubernetes without volumes from images is told from one that has them before a host is made or asked to go, and mended by
+// leaving spec.releases out. What else keeps a set from being made is told as what it is, and all else goes on.
 func TestNoImageVolumes(t *testing.T) {
 	h := rolling(t)
 	r, _ := operator(h.c, -1, h.time)
 	by := r.Writer.Client
-	r.Writer.Client = interceptor.NewClient(by.(client.WithWatch), interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-		if set, is := o.(*appsv1.StatefulSet); is { // as an API server does that does not know the field
+	invalid := apierrors.NewInvalid(schema.GroupKind{}, "x", field.ErrorList{field.Required(field.NewPath("spec", "template", "spec", "volumes").Index(3), "must specify a volume type")})
+	full := apierrors.NewForbidden(schema.GroupResource{Resource: "statefulsets"}, "main-1", errors.New("exceeded quota"))
+	var refuses error
+	drops := func(o client.Object) { // as an API server does that does not know the field
+		if set, is := o.(*appsv1.StatefulSet); is {
 			for i := range set.Spec.Template.Spec.Volumes {
 				set.Spec.Template.Spec.Volumes[i].Image = nil
 			}
 		}
-		return c.Create(ctx, o, opts...)
-	}})
-	must(t, h.c.Create(t.Context(), object(t, h.ns, etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}, releases: [{version: 3.6.16, image: example/etcd:3.6.16}]"))))
-	must(t, h.settle(r, "told", h.blocked("NotSupported")))
-	if left := remains(h); left != "" {
-		t.Errorf("made were:\n%s", left)
 	}
+	intercepted := interceptor.NewClient(by.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if _, is := o.(*appsv1.StatefulSet); is && refuses != nil {
+				return refuses
+			}
+			drops(o)
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			err := c.Patch(ctx, o, p, opts...)
+			drops(o)
+			return err
+		},
+	})
+	r.Writer.Client = intercepted
+	made := func() (n int) {
+		for _, l := range []client.ObjectList{&appsv1.StatefulSetList{}, &corev1.PersistentVolumeClaimList{}} {
+			must(t, h.c.List(t.Context(), l, client.InNamespace(h.ns)))
+			n += meta.LenList(l)
+		}
+		return n
+	}
+	must(t, h.c.Create(t.Context(), object(t, h.ns, etcdCluster("main", "size: 3, version: 3.6.16, storage: {size: 1Gi}, releases: [{version: 3.6.16, image: example/etcd:3.6.16}]"))))
+	for _, refuses = range []error{nil, invalid} {
+		must(t, h.settle(r, "told", h.blocked("NotSupported")))
+		if n := made(); n > 0 {
+			t.Errorf("%d objects of hosts were made", n)
+		}
+	}
+	refuses = full
+	for range 3 {
+		if _, err := r.Reconcile(t.Context(), request(h)); err == nil {
+			t.Error("the quota is not told")
+		}
+	}
+	if must(t, h.blocked("StepFailed")()); h.blocked("NotSupported")() == nil {
+		t.Error("a quota that is full is taken for a Kubernetes without images")
+	}
+	refuses = nil
 	h.patch(`{"spec":{"releases":null}}`)
-	must(t, h.settle(r, "made", h.ready(1, 1)))
+	must(t, h.settle(r, "made", h.ready(3, 3)))
+
+	// A cluster that runs: nobody is asked to go, and what else the spec says is done.
+	h.patch(`{"spec":{"releases":[{"version":"3.6.16","image":"example/etcd:3.6.16"}]}}`)
+	must(t, h.settle(r, "held", h.blocked("NotSupported")))
+	must(t, h.unpaused())
+	h.patch(`{"spec":{"version":"3.6.17"}}`)
+	must(t, h.settle(r, "the spec is written", func() error {
+		if v := h.see().Status.Version; v != "3.6.17" {
+			return errors.New(v)
+		}
+		return nil
+	}))
+	r.Writer.Client = by
+	must(t, h.settle(r, "rolled", h.and(h.unpaused, h.ready(3, 3), func() error {
+		if len(h.rolled) != 3 {
+			return fmt.Errorf("replaced were %v", h.rolled)
+		}
+		return nil
+	})))
 }
 
 // A deletion that fails is tried again, on the record as it is then: somebody who wrote it in between keeps the pod. And a

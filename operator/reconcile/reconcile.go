@@ -62,7 +62,6 @@ type Reconciler struct {
 	Image  string               // of hosts
 	Now    func() time.Time     // nil: the clock
 	rolls  rolls
-	images images
 }
 
 var steps = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -120,9 +119,6 @@ func (r *Reconciler) look(ctx context.Context, from client.Reader, ec *v1alpha1.
 	if err == nil && ec.DeletionTimestamp != nil {
 		err = r.ending(ctx, s)
 	}
-	if err == nil && len(ec.Spec.Releases) > 0 && ec.DeletionTimestamp == nil {
-		s.world.Want.NoImages, err = r.images.missing(ctx, r.Writer, s.shape)
-	}
 	if err == nil && ec.Spec.Backup != nil {
 		err = r.rivals(ctx, from, s)
 	}
@@ -177,6 +173,13 @@ func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision)
 		}
 		if errors.Is(err, errAuthorityGone) {
 			d.Waits = append(d.Waits, decide.Wait{Code: decide.AuthorityGone, Sentence: err.Error()})
+			continue
+		}
+		if errors.Is(err, act.ErrNoImages) { // all else is looked after nonetheless
+			wait := decide.Wait{Code: decide.NotSupported, Sentence: "spec.releases needs volumes from images, which this Kubernetes does not have: 1.35 has them. Put the releases into the image of the hosts, and leave spec.releases out"}
+			if !slices.Contains(d.Waits, wait) {
+				d.Waits = append(d.Waits, wait)
+			}
 			continue
 		}
 		if err != nil {

@@ -198,6 +198,13 @@ func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files
 // makeHost makes what is missing of a host: its number is used, then the volume, the leaves, and last the set.
 func (r *Reconciler) makeHost(ctx context.Context, s *sight, n int, h *hostObjects) error {
 	c := s.shape
+	set, err := c.Set(n)
+	if err == nil && h.set == nil {
+		err = r.Writer.TrySet(ctx, set)
+	}
+	if err != nil {
+		return err
+	}
 	if h.claim == nil {
 		if err := r.Writer.Allot(ctx, s.control, n); err != nil {
 			return err
@@ -226,10 +233,6 @@ func (r *Reconciler) makeHost(ctx context.Context, s *sight, n int, h *hostObjec
 	}
 	if h.set != nil {
 		return nil
-	}
-	set, err := c.Set(n)
-	if err != nil {
-		return err
 	}
 	return r.Writer.Create(ctx, c, set)
 }
