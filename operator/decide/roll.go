@@ -247,6 +247,8 @@ func (w *World) unsettled() *Wait {
 		case !w.runs(h):
 		case h.Going:
 			return ending(h)
+		case h.Loses != "":
+			return &Wait{Code: RollHeld, Host: h.Name, Sentence: fmt.Sprintf("%s runs etcd %s, which is not in spec.releases any more, and is to run %s. It goes on when the daemons have changed the version; where they say no-release, put %[2]s back into spec.releases until then", h.Name, h.Loses, w.Want.Spec.EtcdVersion)}
 		case !h.behind() && !w.back(h):
 			return w.awaited(h)
 		}

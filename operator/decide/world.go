@@ -158,6 +158,9 @@ type Host struct {
 	Runs   time.Time
 	// Stuck is why its container does not run, in a word of its kubelet or scheduler; empty: it runs, or is to start soon.
 	Stuck string
+	// Loses is the release that its member runs, if the image that its pod mounts for it is in no pod that is wanted, and
+	// another version is; empty: none.
+	Loses string
 	// NoStore: it has not the store that is wanted now.
 	NoStore bool
 	// Replace: a person wants another host in its place.

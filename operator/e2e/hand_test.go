@@ -45,6 +45,7 @@ type hand struct {
 
 	skip, pace time.Duration             // how far its clock is ahead, and how much further after each turn
 	bad        string                    // an image that is nowhere
+	runs16     bool                      // members run 3.6.16, whatever is wanted
 	granted    map[string]cluster.HostID // pauses that hosts were granted
 	uids       map[string]types.UID      // of the pods that serve
 	rolled     []string                  // hosts whose pods were replaced, in their order
@@ -300,8 +301,12 @@ func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder,
 			told.Proven = told.Backup
 		}
 	}
+	version := spec.EtcdVersion
+	if h.runs16 {
+		version, _ = cluster.ParseVersion("3.6.16")
+	}
 	for _, v := range in.Voters {
-		told.Members = append(told.Members, control.MemberStatus{Member: v.Member, Host: v.Host, Version: spec.EtcdVersion, Up: !h.silent[string(v.Host)] && slices.Contains(running, string(v.Host)), Leads: v.Host == in.Voters[0].Host})
+		told.Members = append(told.Members, control.MemberStatus{Member: v.Member, Host: v.Host, Version: version, Up: !h.silent[string(v.Host)] && slices.Contains(running, string(v.Host)), Leads: v.Host == in.Voters[0].Host})
 	}
 	for _, host := range running {
 		if h.silent[host] {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
@@ -60,6 +61,23 @@ func (h *hand) unpaused() error {
 	return nil
 }
 
+// mounts says why not each pod has a release of its own, or has.
+func (h *hand) mounts(release string, wanted bool) func() error {
+	return func() error {
+		pods := &corev1.PodList{}
+		if err := h.c.List(h.t.Context(), pods, client.InNamespace(h.ns)); err != nil {
+			return err
+		}
+		for _, p := range pods.Items {
+			v, err := cluster.ParseVersion(release)
+			if must(h.t, err); shape.Mounts(&p.Spec, v) != wanted {
+				return fmt.Errorf("%s mounts %s, or does not", p.Name, release)
+			}
+		}
+		return nil
+	}
+}
+
 func rolling(t *testing.T) *hand {
 	_, ns := server(t)
 	return &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}, pace: 4 * time.Second}
@@ -90,6 +108,19 @@ func TestRoll(t *testing.T) {
 			t.Errorf("%s: replaced were %v", test.name, h.rolled)
 		}
 	}
+
+	// A release that leaves by the same change by which another version comes is there until nobody runs it.
+	h.patch(`{"spec":{"releases":[{"version":"3.6.16","image":"example/etcd:3.6.16"}]}}`)
+	must(t, h.settle(r, "the release that runs", h.and(h.mounts("3.6.16", true), h.unpaused, h.ready(3, 3))))
+	h.rolled, h.runs16 = nil, true
+	h.patch(`{"spec":{"releases":null,"version":"3.6.17"}}`)
+	must(t, h.settle(r, "the release leaves", h.blocked("RollHeld")))
+	if c := h.condition("Ready"); !strings.Contains(fmt.Sprint(h.see().Status.Blockers), "main-1 runs etcd 3.6.16, which is not in spec.releases any more") || len(h.rolled) > 0 {
+		t.Errorf("%+v, replaced were %v", c, h.rolled)
+	}
+	h.runs16 = false
+	must(t, h.settle(r, "the release has left", h.and(h.mounts("3.6.16", false), h.unpaused, h.ready(3, 3))))
+
 	set := &appsv1.StatefulSet{}
 	must(t, h.c.Get(t.Context(), h.key("main-1"), set))
 	if len(set.Spec.Template.Spec.NodeSelector) > 0 {

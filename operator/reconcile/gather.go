@@ -123,7 +123,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	}
 	s.record(ctx)
 	r.rolls.date(s)
-	s.silence()
+	s.hear()
 	return s, nil
 }
 
@@ -425,8 +425,8 @@ func (s *sight) describe() {
 	}
 }
 
-// silence says of each host since when nobody hears it, by what was shown and what is told.
-func (s *sight) silence() {
+// hear says of each host since when nobody hears it, by what was shown and what is told; and what release it loses.
+func (s *sight) hear() {
 	silent := map[string]time.Time{}
 	for _, h := range s.cluster.Status.Hosts {
 		if h.SilentSince != nil {
@@ -436,7 +436,23 @@ func (s *sight) silence() {
 	for i := range s.world.Hosts {
 		h := &s.world.Hosts[i]
 		h.SilentSince = s.world.SilentSince(*h, silent[h.Name])
+		h.Loses = s.loses(h)
 	}
+}
+
+// loses is the release that a host runs out of an image which no wanted pod mounts, while it is to run another one.
+func (s *sight) loses(h *decide.Host) string {
+	pod := s.hosts[h.N].pod
+	want, err := s.shape.Set(h.N)
+	if s.told == nil || pod == nil || err != nil {
+		return ""
+	}
+	for _, m := range s.told.Members {
+		if string(m.Host) == h.Name && m.Version != s.world.Want.Spec.EtcdVersion && shape.Mounts(&pod.Spec, m.Version) && !shape.Mounts(&want.Spec.Template.Spec, m.Version) {
+			return m.Version.String()
+		}
+	}
+	return ""
 }
 
 func (s *sight) claimOf(c *corev1.PersistentVolumeClaim) decide.Claim {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"etcdadm.io/cluster"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -157,10 +158,23 @@ func (c Cluster) pod(n int) corev1.PodSpec {
 func (c Cluster) releases() (mounts []corev1.VolumeMount, volumes []corev1.Volume) {
 	for _, r := range c.Spec.Releases {
 		name := "etcd-" + strings.ReplaceAll(r.Version, ".", "-")
-		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: "/opt/etcd-v" + r.Version, ReadOnly: true})
+		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: releaseDir + r.Version, ReadOnly: true})
 		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: r.Image, PullPolicy: corev1.PullIfNotPresent}}})
 	}
 	return mounts, volumes
+}
+
+// releaseDir, with a version, is where that release of etcd lies.
+const releaseDir = "/opt/etcd-v"
+
+// Mounts says whether a pod has a release of etcd from an image of its own.
+func Mounts(pod *corev1.PodSpec, release cluster.Version) bool {
+	for _, c := range pod.Containers {
+		if c.Name == ContainerName && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == releaseDir+release.String() }) {
+			return true
+		}
+	}
+	return false
 }
 
 // flags are the daemon's. The address is the pod's own, so that twins of one volume show; members are known by names,
