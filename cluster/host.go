@@ -293,6 +293,8 @@ type HostState struct {
 	Problems    []Problem    `json:"problems,omitempty"`
 	// TakesPauses: its daemon knows the op that grants a pause, and counts with those of others.
 	TakesPauses bool `json:"takesPauses,omitempty"`
+	// KeepsBackups: its daemon knows the op's word of how long a backup is kept.
+	KeepsBackups bool `json:"keepsBackups,omitempty"`
 	// Paused are the pauses that it was granted, and that are not over: it may go at any moment.
 	Paused []Pause `json:"paused,omitempty"`
 	// PauseRefused is the last pause that it could not take, for a while after that.

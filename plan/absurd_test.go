@@ -140,6 +140,7 @@ func anyReport(t *rapid.T, id cluster.HostID, shared *cluster.MemberView, kept *
 	own := cluster.MemberID(slices.Index([]cluster.HostID{"a", "b", "c", "d", "e"}, id) + 1)
 	anyLocal(t, &h, own)
 	h.TakesPauses = often.Draw(t, "takes pauses")
+	h.KeepsBackups = often.Draw(t, "keeps backups")
 	if seldom.Draw(t, "may go") {
 		h.Paused = []cluster.Pause{{ID: "p-" + string(id), Host: id, For: time.Minute, Reason: "r"}}
 	}

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/plan/internal/decision"
 	"etcdadm.io/plan/internal/roll"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
@@ -120,6 +122,26 @@ func TestConditionsOfBackups(t *testing.T) {
 	ahead := of("c", func(h *cluster.HostReport) { h.Status.Applied += 10 })
 	tries := then(wants, func(o *cluster.Observation) { o.Backups.DrillInterval = 24 * time.Hour })
 	drills := func(v *step.View) bool { d := upkeep.TryOut(v); return d != nil && d.Action != nil }
+	asked := func(o *cluster.Observation) {
+		o.Commands = []cluster.Command{{Name: "c", At: o.At, Kind: cluster.CommandBackup, KeepFor: time.Hour}}
+	}
+	knows := func(ids ...cluster.HostID) func(o *cluster.Observation) { // how long a backup is kept
+		return func(o *cluster.Observation) {
+			for i := range o.Hosts {
+				o.Hosts[i].KeepsBackups = slices.Contains(ids, o.Hosts[i].Host)
+			}
+		}
+	}
+	busy := func(ids ...cluster.HostID) func(o *cluster.Observation) {
+		return func(o *cluster.Observation) {
+			knows(ids...)(o)
+			for i := range o.Hosts {
+				if h := &o.Hosts[i]; h.KeepsBackups {
+					h.Taken = &cluster.Taken{Running: true, Began: h.Clock, Command: "another"}
+				}
+			}
+		}
+	}
 	checkConditions(t, []condition{
 		{"a backup before a replacement that a person asks for", wants, replaces, []otherwise{
 			{"there is a fresh one", func(o *cluster.Observation) {
@@ -127,12 +149,29 @@ func TestConditionsOfBackups(t *testing.T) {
 			}},
 			{"no backups are wanted", func(o *cluster.Observation) { o.Backups.Interval = 0 }},
 		}, nil},
-		{"one that is asked for is kept for as long as that says", then(wants, func(o *cluster.Observation) {
-			o.Commands = []cluster.Command{{Name: "c", At: o.At, Kind: cluster.CommandBackup, KeepFor: time.Hour}}
-		}), func(v *step.View) bool {
+		{"one that is asked for is kept for as long as that says", then(wants, asked, knows("b")), func(v *step.View) bool {
 			d := upkeep.BackUp(v)
-			return d != nil && d.Action != nil && d.Action.Ops[0].Op.KeepFor == time.Hour && d.Action.Ops[0].Op.Command == "c"
-		}, []otherwise{{"it says nothing", func(o *cluster.Observation) { o.Commands[0].KeepFor = 0 }}}, nil},
+			return d != nil && d.Action != nil && len(d.Action.Ops) == 1 && d.Action.Ops[0].Op.KeepFor == time.Hour && d.Action.Ops[0].Op.Command == "c" && d.Action.Ops[0].Host == "b"
+		}, []otherwise{
+			{"it says nothing", func(o *cluster.Observation) { o.Commands[0].KeepFor = 0 }},
+			{"who knows of that takes another one", busy("b")},
+			{"nobody knows of that", knows()},
+		}, []otherwise{
+			{"who knows of that is raft's leader", ledBy("b")},
+		}},
+		{"one that is asked for ends where nobody knows for how long it is kept", then(wants, asked, knows()), func(v *step.View) bool {
+			d := upkeep.BackUp(v)
+			return d != nil && d.Action != nil && d.Action.End != nil && d.Action.End.Result == decision.CommandFailed
+		}, []otherwise{
+			{"it says nothing", func(o *cluster.Observation) { o.Commands[0].KeepFor = 0 }},
+			{"somebody knows", knows("c")},
+			{"who knows of that takes another one", busy("c")},
+			{"nobody is up", func(o *cluster.Observation) {
+				for i := range o.Hosts {
+					o.Hosts[i].Status = nil
+				}
+			}},
+		}, nil},
 		{"one is taken before a change", wants, ordered, []otherwise{
 			{"nobody wants backups", func(o *cluster.Observation) { o.Backups.Interval = 0 }},
 			{"the store was not listed yet", func(o *cluster.Observation) { o.Backups.At = time.Time{} }},

@@ -441,7 +441,7 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 func (w *world) wipe(h *worldHost, as cluster.HostID) {
 	w.minted++
 	fresh := cluster.HostState{
-		Host: h.Host, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: h.Cluster, Releases: h.Releases, URLs: h.URLs, Address: h.Address, PruneAfter: h.PruneAfter, TakesPauses: h.TakesPauses,
+		Host: h.Host, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: h.Cluster, Releases: h.Releases, URLs: h.URLs, Address: h.Address, PruneAfter: h.PruneAfter, TakesPauses: h.TakesPauses, KeepsBackups: h.KeepsBackups,
 	}
 	if as != "" {
 		fresh.Host = as

@@ -146,7 +146,7 @@ func (w *world) host(id cluster.HostID) *worldHost {
 func (w *world) addHost(id cluster.HostID, releases ...cluster.Version) *worldHost {
 	w.minted++
 	h := &worldHost{HostState: cluster.HostState{
-		Host: id, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: "test", Releases: releases, PruneAfter: 24 * time.Hour, TakesPauses: true,
+		Host: id, Disk: cluster.DiskID(fmt.Sprintf("disk-%d", w.minted)), Cluster: "test", Releases: releases, PruneAfter: 24 * time.Hour, TakesPauses: true, KeepsBackups: true,
 	}}
 	h.setURLs()
 	w.hosts = append(w.hosts, h)

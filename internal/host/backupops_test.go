@@ -99,6 +99,9 @@ func TestBackupOp(t *testing.T) {
 			}
 		}
 		synctest.Wait()
+		if !d.look(1).KeepsBackups {
+			t.Error("it does not say that it knows how long a backup is kept")
+		}
 		if b := d.look(1).Taken; b == nil || !b.Running || len(orders) != 1 || orders[0].Member != 9 || orders[0].Cluster != 0xc || orders[0].KeepFor != time.Hour {
 			t.Fatalf("%+v, ordered were %+v", b, orders)
 		}

@@ -66,6 +66,7 @@ func NewBackups(o Options) *Backups { return &Backups{Options: o} }
 
 // Report puts what came of them into the facts of the host.
 func (b *Backups) Report(out *cluster.HostState) {
+	out.KeepsBackups = true
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.taken != nil {

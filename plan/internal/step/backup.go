@@ -1,6 +1,7 @@
 package step
 
 import (
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -65,21 +66,35 @@ func BackupFirstOr(v *View, command, before string, takesAway bool, reason words
 	return nil
 }
 
-// TakeAsked is TakeBackup for a command that asks for one.
+// TakeAsked is TakeBackup for a command that asks for one. What is to be kept for a time is asked of
+// a daemon that knows of that: others refuse it, each time anew. Where none of those that are up
+// does, the command ends.
 func TakeAsked(v *View, c *cluster.Command) *decision.Decision {
-	d := TakeBackup(v, c.Name, BackupRequested)
-	if d != nil {
-		d.Action.Ops[0].Op.KeepFor = c.KeepFor
+	if c.KeepFor == 0 {
+		return TakeBackup(v, c.Name, BackupRequested)
 	}
-	return d
+	knows := func(s cluster.Seat) bool { return s.Host != nil && s.Host.KeepsBackups }
+	if up := v.Roster.Up(); len(up) == 0 || slices.ContainsFunc(up, knows) {
+		d := takeBackup(v, c.Name, BackupRequested, knows)
+		if d != nil {
+			d.Action.Ops[0].Op.KeepFor = c.KeepFor
+		}
+		return d
+	}
+	return decision.EndCommand(c.Name, decision.CommandFailed, "no host that is up knows how long it is to keep a backup: update the daemons, or ask for one without a time")
 }
 
 // TakeBackup has the follower that is closest to raft's leader take a backup;
 // the leader itself only when no follower is up.
 func TakeBackup(v *View, command, reason string) *decision.Decision {
+	return takeBackup(v, command, reason, func(cluster.Seat) bool { return true })
+}
+
+// takeBackup is TakeBackup among the hosts that may be asked.
+func takeBackup(v *View, command, reason string, may func(cluster.Seat) bool) *decision.Decision {
 	var best *cluster.Seat
 	for _, s := range v.Roster.Up() {
-		if s.Host == nil || s.Host.Status == nil || s.Host.Taken != nil && s.Host.Taken.Running {
+		if s.Host == nil || s.Host.Status == nil || s.Host.Taken != nil && s.Host.Taken.Running || !may(s) {
 			continue
 		}
 		if best == nil || best.RaftLeader && !s.RaftLeader ||
