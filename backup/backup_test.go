@@ -171,7 +171,7 @@ func TestMetaHasNoOtherKeys(t *testing.T) {
 func fullManifest() Manifest {
 	keys := int64(5000)
 	return Manifest{
-		Format: ManifestFormat, Cluster: "etcd", ClusterID: 1, MemberID: 2, Host: "a", Reason: ReasonPeriodic,
+		Format: 1, Cluster: "etcd", ClusterID: 1, MemberID: 2, Host: "a", Reason: ReasonPeriodic,
 		EtcdVersion: cluster.MustVersion("3.7.3"), StorageVersion: "3.7.0",
 		Position: Position{Revision: 72, Term: 3, Index: 90, Keys: &keys, Hash: &Hash{1, 72, 10}},
 		Snapshot: Content{4128, strings.Repeat("ab", 32)}, Stored: Content{1000, strings.Repeat("cd", 32)},
@@ -182,7 +182,9 @@ func fullManifest() Manifest {
 }
 
 func TestManifest(t *testing.T) {
-	for _, m := range []Manifest{fullManifest(), {Format: ManifestFormat}} {
+	kept := fullManifest() // which a release that does not know KeepUntil must not write over
+	kept.Format, kept.KeepUntil = 2, time.Unix(1803000000, 0).UTC()
+	for _, m := range []Manifest{fullManifest(), {Format: 1}, kept} {
 		got, err := ParseManifest(m.Encode())
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +196,7 @@ func TestManifest(t *testing.T) {
 	if _, err := ParseManifest([]byte(`{"format":1,"fromLater":{"x":1}}`)); err != nil {
 		t.Errorf("an unknown key: %v", err)
 	}
-	m, err := ParseManifest([]byte(`{"format":2,"host":"a"}`))
+	m, err := ParseManifest([]byte(`{"format":3,"host":"a"}`))
 	if !errors.Is(err, ErrNewer) || !errors.Is(err, ErrMalformed) || m.Host != "a" {
 		t.Errorf("a later format: %+v, %v", m, err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // ManifestFormat is the highest format of a manifest that this release knows.
-const ManifestFormat = 1
+const ManifestFormat = 2
 
 // ErrNewer says that a manifest is of a format that a later release writes: it
 // must not be written over.
@@ -189,9 +189,18 @@ func (m *Manifest) Keys() *int64 {
 	return m.Position.Keys
 }
 
+// WrittenAs is the format that the manifest is written in: the lowest whose releases keep all that
+// it says. One of format 1 writes a manifest anew without KeepUntil, and prunes.
+func (m Manifest) WrittenAs() int {
+	if m.KeepUntil.IsZero() {
+		return 1
+	}
+	return 2
+}
+
 // Encode writes the manifest.
 func (m Manifest) Encode() []byte {
-	m.Format = ManifestFormat
+	m.Format = m.WrittenAs()
 	return format(m)
 }
 

@@ -171,11 +171,12 @@ func (w *writing) run(ctx context.Context, req Request, source io.Reader, began 
 		return Backup{}, err
 	}
 	m := req.Manifest
-	m.Format, m.File, m.Encoding, m.Recipients = backup.ManifestFormat, w.file, e, req.Recipients.names
+	m.File, m.Encoding, m.Recipients = w.file, e, req.Recipients.names
 	m.EtcdVersion, m.Started = req.Meta.EtcdVersion, began.UTC().Truncate(time.Millisecond)
 	if req.KeepFor > 0 {
 		m.KeepUntil = began.UTC().Add(req.KeepFor).Truncate(time.Second)
 	}
+	m.Format = m.WrittenAs()
 	revision := int64(0)
 	m.Snapshot, m.Stored, revision, err = w.store(ctx, req, e, source)
 	if err != nil {
