@@ -57,6 +57,9 @@ func Next(s Seen) Outcome {
 		}
 		st.ObservedGeneration, st.Since = s.Schedule.Generation, &since
 	}
+	if st.Since.After(s.Now) { // by a clock that was ahead: what it saw was before now
+		st.Since = &metav1.Time{Time: s.Now.UTC().Truncate(time.Second)}
+	}
 	last := s.last()
 	if !last.IsZero() {
 		st.LastTime = &metav1.Time{Time: last}
