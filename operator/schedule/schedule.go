@@ -175,17 +175,19 @@ func (s Seen) last() (last time.Time) {
 	return last
 }
 
-// open is an EtcdBackup that is neither done nor failed; empty: there is none.
+// open is an EtcdBackup of the cluster that is neither done nor failed; empty: there is none. One of a cluster that the
+// schedule named before may wait for ever.
 func (s Seen) open() string {
 	for i := range s.Backups {
-		if b := &s.Backups[i]; !b.Status.Ended() && b.DeletionTimestamp == nil {
+		if b := &s.Backups[i]; !b.Status.Ended() && b.DeletionTimestamp == nil && b.Spec.Cluster == s.Schedule.Spec.Cluster {
 			return b.Name
 		}
 	}
 	return ""
 }
 
-// beyond is the oldest EtcdBackup that is done or failed, where there are more than stay.
+// beyond is the oldest EtcdBackup that is done or failed, where there are more than stay. The newest that is done stays: it
+// says which backup there is.
 func (s Seen) beyond() *v1alpha1.EtcdBackup {
 	var ended []*v1alpha1.EtcdBackup
 	for i := range s.Backups {
@@ -196,5 +198,10 @@ func (s Seen) beyond() *v1alpha1.EtcdBackup {
 	if len(ended) <= history {
 		return nil
 	}
-	return slices.MinFunc(ended, func(a, b *v1alpha1.EtcdBackup) int { return s.at(a).Compare(s.at(b)) })
+	slices.SortFunc(ended, func(a, b *v1alpha1.EtcdBackup) int { return s.at(a).Compare(s.at(b)) })
+	done := func(b *v1alpha1.EtcdBackup) bool { return b.Status.Phase == v1alpha1.Done }
+	if done(ended[0]) && !slices.ContainsFunc(ended[1:], done) {
+		return ended[1]
+	}
+	return ended[0]
 }

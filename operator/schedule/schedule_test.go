@@ -16,7 +16,7 @@ import (
 //
 //	now TIME
 //	schedule CRON zone=ZONE made=TIME seen=TIME changed=TIME suspend last=TIME     seen: since when the status has it; changed: of an earlier spec
-//	backup TIME PHASE
+//	backup TIME PHASE of=CLUSTER
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -90,6 +90,9 @@ func read(t *testing.T, d *datadriven.TestData) Seen {
 		case "backup":
 			b := s.backup(moment(t, words[1]))
 			b.Status.Phase = words[2]
+			if len(words) > 3 {
+				b.Spec.Cluster = strings.TrimPrefix(words[3], "of=")
+			}
 			s.Backups = append(s.Backups, *b)
 		default:
 			t.Fatalf("%s: what is %q?", d.Pos, words[0])
