@@ -154,9 +154,20 @@ func (w *World) Deaf() string {
 	return ""
 }
 
-// TakesBackups says whether a backup can be asked for, and some host can take it.
+// TakesBackups says whether a backup can be asked for, and is taken into the store that is wanted.
 func (w *World) TakesBackups() bool {
-	return w.Record.There && slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running && !h.NoStore })
+	return w.Record.There && slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running }) && len(w.Storeless()) == 0
+}
+
+// Storeless are the hosts that run and have not the store that is wanted now. The daemons choose who takes a backup, and may
+// choose one of them.
+func (w *World) Storeless() (names []string) {
+	for _, h := range w.Hosts {
+		if h.Running && h.NoStore {
+			names = append(names, h.Name)
+		}
+	}
+	return names
 }
 
 func (w *World) lastNumber() (n int) {

@@ -143,7 +143,7 @@ func (w *World) backupFirst(d *Decision) bool {
 	case !runs && !dropped:
 		return false
 	case !w.TakesBackups():
-		d.wait(BackupMissing, "no host can take a last backup: none runs that has spec.backup.store, or the control objects are gone"+without)
+		d.wait(BackupMissing, "no last backup can be taken: no host runs, or one that runs has not spec.backup.store, or the control objects are gone"+without)
 	case last.Failed != "" && w.Now.Sub(last.At) < tryAgain:
 		d.wait(BackupMissing, "the last backup was not taken, and is asked for again: "+last.Failed+without)
 	default:

@@ -75,7 +75,7 @@ func TestBackupWaits(t *testing.T) {
 	must(t, h.settle(r, "create", h.ready(1, 1)))
 	must(t, h.settleBackup(r, "b", v1alpha1.Queued, "names no store"))
 	h.patch(`{"spec":{"backup":{"store":"s3://b/` + ns + `"}}}`)
-	must(t, h.settleBackup(r, "b", v1alpha1.Queued, "no host runs that has the store"))
+	must(t, h.settleBackup(r, "b", v1alpha1.Queued, "until the operator has rolled each host"))
 	h.patch(`{"spec":{"paused":true}}`)
 	must(t, h.settleBackup(r, "b", v1alpha1.Queued, "spec.paused is true"))
 	h.patch(`{"spec":{"paused":false,"hibernate":true}}`)

@@ -11,6 +11,7 @@ package request
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/operator/api/v1alpha1"
@@ -135,8 +136,10 @@ func Backup(w *decide.World) *Hindrance {
 	switch {
 	case !w.Want.Store:
 		return &Hindrance{Why: "the EtcdCluster names no store for backups: set spec.backup.store"}
+	case len(w.Storeless()) > 0:
+		return &Hindrance{Why: fmt.Sprintf("%s: no store yet, or another one than spec.backup.store, until the operator has rolled each host; and any host may be the one that takes a backup", strings.Join(w.Storeless(), ", "))}
 	case !w.TakesBackups():
-		return &Hindrance{Why: "no host runs that has the store of spec.backup: the condition Ready of the EtcdCluster says what it waits for"}
+		return &Hindrance{Why: "no host runs: the condition Ready of the EtcdCluster says what it waits for"}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification of the way of a backup, and of a restore. A block has a line for each thing:
 //
-//	cluster deleted paused hibernate copied unread new remade unsupported nostore hosts=none|other told=20m     without the line there is none
+//	cluster deleted paused hibernate copied unread new remade unsupported nostore hosts=none|other|mixed told=20m     without the line there is none
 //	asked                                          the object says that it was asked for
 //	shown Done|Failed                              it says that it ended
 //	queued running for=WORD                        the command is in the queue
@@ -137,7 +137,10 @@ func worldOf(args map[string]string) *decide.World {
 		w.Intent = &cluster.Intent{Generation: n, Source: cluster.Source{Kind: map[string]string{"backup": cluster.SourceBackup, "survivor": cluster.SourceSurvivor, "aside": cluster.SourceSetAside}[kind], Backup: what, Dir: what}}
 	}
 	if args["hosts"] != "none" {
-		w.Hosts = []decide.Host{{N: 1, Name: "main-1", Running: true, NoStore: has("nostore") || args["hosts"] == "other"}}
+		w.Hosts = []decide.Host{{N: 1, Name: "main-1", Running: true, NoStore: has("nostore") || args["hosts"] == "other" || args["hosts"] == "mixed"}}
+		if args["hosts"] == "mixed" {
+			w.Hosts = append(w.Hosts, decide.Host{N: 2, Name: "main-2", Running: true}, decide.Host{N: 3, Name: "main-3", NoStore: true})
+		}
 	}
 	return w
 }
