@@ -68,7 +68,7 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 	if err == nil && out.Ask { // by what may be old; the record is written on the version that was seen
 		s, o, out, err = r.see(ctx, r.Live, r.Cached, q.NamespacedName)
 	}
-	if err == nil && out.Gone {
+	if err == nil && out.Status.Ended() { // which stays so
 		s, o, out, err = r.see(ctx, r.Live, r.Live, q.NamespacedName)
 	}
 	if err != nil || o == nil {

@@ -48,9 +48,7 @@ type Hindrance struct {
 type Outcome struct {
 	// Ask: the command is put into the queue.
 	Ask bool
-	// Gone: it was asked for, and the record knows it no more. One who may have looked at what is old looks again.
-	Gone bool
-	// Status is what the object is to show.
+	// Status is what the object is to show. One who may have looked at what is old looks again before it shows an end.
 	Status v1alpha1.RequestStatus
 }
 
@@ -85,12 +83,9 @@ func Next(s Seen) Outcome {
 		case !s.World.Reports():
 			st.Reason = "it is in the queue, and the daemons have told nothing lately"
 		}
-	case asked && s.World == nil:
-		st.Phase, st.Reason = v1alpha1.Failed, hindered.Why
-	case asked && !s.World.Known():
+	case asked && (s.World == nil || !s.World.Known()):
 		st.Phase, st.Reason = v1alpha1.Queued, "whether the command is in the queue is not known: "+hindered.Why
 	case asked:
-		out.Gone = true
 		st.Phase, st.Reason = v1alpha1.Failed, "the command is not in the queue any more, and nobody says how it ended: somebody took it out"
 	case hindered != nil && hindered.Before:
 		st.Phase, st.Reason = v1alpha1.Done, hindered.Why

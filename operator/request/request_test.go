@@ -44,9 +44,6 @@ func TestScenarios(t *testing.T) {
 			if out.Ask {
 				b.WriteString("ask" + asks + "\n")
 			}
-			if out.Gone {
-				b.WriteString("look again\n")
-			}
 			fmt.Fprintf(&b, "%s command=%s backup=%s: %s\n", out.Status.Phase, out.Status.Command, out.Status.Backup, out.Status.Reason)
 			return b.String()
 		})
