@@ -96,6 +96,14 @@ func TestPluginLooks(t *testing.T) {
 	told.At = told.At.Add(-13 * time.Minute)
 	look("status main", 11, "no daemon told anything since")
 
+	forged := told // as a pod of the cluster may have written it
+	forged.At, forged.Leader = time.Now(), "other-2"
+	h.tell(forged)
+	_, out, _ = kubectlEtcdadm(t, ns, "", "status", "main")
+	if strings.Contains(out, "other-2-0") {
+		t.Errorf("a pod of no host of the cluster is named:\n%s", out)
+	}
+
 	h.patch(`{"spec":{"paused":true}}`)
 	_, err := r.Reconcile(t.Context(), request(h))
 	must(t, err)

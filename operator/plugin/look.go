@@ -79,21 +79,22 @@ func (s *seen) again(command string) string {
 	for i := range where {
 		where[i] = cluster.ShellWord(where[i])
 	}
-	return fmt.Sprintf("kubectl %s exec -it %s -c %s -- %s --data-dir=%s", strings.Join(where, " "), s.speaker(), shape.ContainerName, command, shape.DataDir)
+	return fmt.Sprintf("kubectl %s exec -it %s -c %s -- %s --data-dir=%s", strings.Join(where, " "), cluster.ShellWord(s.speaker()), shape.ContainerName, command, shape.DataDir)
 }
 
 // speaker is the pod of the leading daemon, where that is known, or else of a host that has one: each daemon hands on what
-// it is asked. Empty: there is none.
-func (s *seen) speaker() string {
-	if s.health() != control.Unknown && s.told.Leader != "" {
-		return string(s.told.Leader) + "-0"
-	}
+// it is asked. It is a host of the operator's list: what the daemons tell, any of the cluster's pods may have written. Empty:
+// there is none.
+func (s *seen) speaker() (pod string) {
 	for _, h := range s.cluster.Status.Hosts {
-		if h.Node != "" {
+		switch {
+		case s.told != nil && s.told.Health(s.now) != control.Unknown && h.Name == string(s.told.Leader):
 			return h.Name + "-0"
+		case h.Node != "" && pod == "":
+			pod = h.Name + "-0"
 		}
 	}
-	return ""
+	return pod
 }
 
 // own prints what the operator itself says: the condition, what it waits for, and hosts without a member.
