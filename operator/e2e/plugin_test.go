@@ -108,6 +108,16 @@ func TestPluginLooks(t *testing.T) {
 	_, err := r.Reconcile(t.Context(), request(h))
 	must(t, err)
 	look("plan main", 0, "not ready, Paused: ", "! Paused: spec.paused is true", "docs/operator/reasons.md#paused")
+	well := told // but for what the operator says
+	well.At, well.Blockers, well.Members = time.Now(), nil, nil
+	for _, m := range told.Members {
+		m.Up, m.Condition, m.Why = true, "", ""
+		well.Members = append(well.Members, m)
+	}
+	h.tell(well)
+	if code, out, _ := kubectlEtcdadm(t, ns, "", "status", "main"); code != 14 {
+		t.Errorf("a paused cluster: %d\n%s", code, out)
+	}
 
 	h.tell(told)
 	_, out, _ = kubectlEtcdadm(t, ns, "", "status", "main", "-o", "json")
@@ -118,6 +128,15 @@ func TestPluginLooks(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(out), &for1); err != nil || for1.Health != "unknown" || for1.Told.Leader != "main-2" || len(for1.Status.Hosts) != 3 {
 		t.Errorf("%v\n%s", err, out)
+	}
+
+	h.tell(well)
+	record := &corev1.ConfigMap{}
+	must(t, h.c.Get(t.Context(), h.key("main-control"), record))
+	record.Annotations["etcdadm.io/self"] = "another" // as a tool for backups copies it, with what its daemons told
+	must(t, h.c.Update(t.Context(), record))
+	if code, out, _ := kubectlEtcdadm(t, ns, "", "status", "main", "-o", "json"); code != 10 || strings.Contains(out, "\"told\"") {
+		t.Errorf("a copy: %d\n%s", code, out)
 	}
 }
 

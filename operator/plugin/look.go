@@ -26,7 +26,7 @@ import (
 type seen struct {
 	*place
 	cluster *v1alpha1.EtcdCluster
-	told    *control.Status // nil: the daemons have told nothing yet
+	told    *control.Status // nil: the daemons have told nothing yet, or what is there was copied from another cluster
 	now     time.Time
 }
 
@@ -37,22 +37,30 @@ func (p *place) look(ctx context.Context, name string) (*seen, error) {
 		return nil, err
 	}
 	s := &seen{place: p, cluster: ec, now: time.Now()}
-	m := &corev1.ConfigMap{}
-	if err := p.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: shape.Cluster{Name: ec.Name}.StatusName()}, m); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read what the daemons tell: %w", err)
+	names := shape.Cluster{Name: ec.Name}
+	m, own := &corev1.ConfigMap{}, &corev1.ConfigMap{}
+	for name, into := range map[string]*corev1.ConfigMap{names.StatusName(): m, names.ControlName(): own} {
+		if err := p.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: name}, into); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read what the daemons tell: %w", err)
+		}
 	}
 	status, there, err := control.New(record.Of(&corev1.ConfigMap{}, m), "").Known().ReadStatus(ctx)
-	if there {
+	if there && !shape.IsCopy(own) {
 		s.told = &status
 	}
 	return s, err
 }
 
+// health is what the daemons told, and no better than degraded where the operator does not call the cluster ready.
 func (s *seen) health() control.Health {
 	if s.told == nil {
 		return control.Unknown
 	}
-	return s.told.Health(s.now)
+	h := s.told.Health(s.now)
+	if c := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.Ready); h == control.Well && c != nil && c.Status != "True" {
+		return control.Degraded
+	}
+	return h
 }
 
 // view is what the daemons told, with the operator's word on what lifts a blocker where it has one of its own.
@@ -160,7 +168,7 @@ func statusCommand(p *place) *cobra.Command {
 		Example: "  kubectl etcdadm status main\n  kubectl etcdadm status main -n prod -o json",
 		Long: `status shows what the operator waits for, and what the leading daemon told last: at every
 change, and every five minutes. It ends with 0 when the cluster is well, 14 when something
-needs a look, 15 when no quorum is up, 11 when no daemon told anything for 12 minutes and
+needs a look or the operator does not call it ready, 15 when no quorum is up, 11 when no daemon told anything for 12 minutes and
 10 when none has told anything yet.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := p.look(c.Context(), args[0])

@@ -234,7 +234,7 @@ func (s *sight) record(ctx context.Context) {
 	}
 	a := s.control.Annotations
 	w.Record.There = s.status != nil && a[shape.AnnotationSelf] != ""
-	w.Record.Copied = a[shape.AnnotationSelf] != "" && a[shape.AnnotationSelf] != string(s.control.UID)
+	w.Record.Copied = shape.IsCopy(s.control)
 	next, _ := strconv.Atoi(a[shape.AnnotationNext])
 	w.Record.Next = max(w.Record.Next, next)
 	_, w.Record.Kept = s.control.Labels[shape.LabelKept]

@@ -115,3 +115,9 @@ func kind(version, name string) metav1.TypeMeta {
 func port(name string, number int32) corev1.ServicePort {
 	return corev1.ServicePort{Name: name, Port: number, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(number)}
 }
+
+// IsCopy says whether a control object was made from another one, as a tool for backups does: its status is another cluster's.
+func IsCopy(control *corev1.ConfigMap) bool {
+	self := control.Annotations[AnnotationSelf]
+	return self != "" && self != string(control.UID)
+}
