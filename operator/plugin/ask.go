@@ -150,7 +150,7 @@ cluster. Clients are not served meanwhile, and writes since the backup are not i
 	}
 	r.flags(c)
 	f := c.Flags()
-	f.BoolVar(&source.NewestProven, "newest-proven", false, "from the newest backup that a drill proved")
+	f.BoolVar(&source.NewestProven, "newest-proven", false, "from the newest backup that was found good")
 	f.StringVar(&source.Survivor, "survivor", "", "from the data of this host")
 	f.StringSliceVar(&o.Spec.Lost, "lost", nil, "a host that is gone for good (repeatable); data that only it had is lost")
 	f.BoolVar(&yes, "yes", false, "do not ask")

@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -121,6 +122,11 @@ func (p *place) open() error {
 	config, err := c.ClientConfig()
 	if err == nil && p.namespace == "" {
 		p.namespace, _, err = c.Namespace()
+	}
+	if err == nil && p.context == "" {
+		var all api.Config
+		all, err = c.RawConfig()
+		p.context = all.CurrentContext // kubectl, which is run later, must not read another one
 	}
 	if err != nil {
 		return fmt.Errorf("read how the API server is reached: %w", err)
