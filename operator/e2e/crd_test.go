@@ -43,7 +43,7 @@ func TestAccepted(t *testing.T) {
 		"backup":   "kind: EtcdBackup\nmetadata: {name: b}\nspec: {cluster: main, keepFor: 90d}",
 		"schedule": "kind: EtcdBackupSchedule\nmetadata: {name: s}\nspec: {cluster: main, schedule: \"0 3 * * *\", timeZone: Europe/Berlin, keepFor: 90d, suspend: false}",
 		"restore":  "kind: EtcdRestore\nmetadata: {name: r}\nspec: {cluster: main, replaces: 4, source: {backup: 2026-11-20T03:00:00Z-000001}, lost: [main-1]}",
-		"survivor": "kind: EtcdRestore\nmetadata: {name: r2}\nspec: {cluster: main, replaces: 4, source: {survivor: main-2}}",
+		"survivor": "kind: EtcdRestore\nmetadata: {name: r2}\nspec: {cluster: main, replaces: 4, clusterID: dbb05294e40a0537, source: {survivor: main-2}}",
 	} {
 		o := object(t, ns, text)
 		if err := c.Create(t.Context(), o); err != nil {
@@ -81,6 +81,7 @@ func TestRefused(t *testing.T) {
 		"after, but Manual":    {etcdCluster("a", plain+", recovery: {after: 5m}"), "goes with mode: Automatic alone"},
 		"a time without unit":  {etcdCluster("a", plain+", replaceAfter: \"5\""), "a number with a unit"},
 		"a file store":         {etcdCluster("a", plain+", backup: {store: \"file:///x\"}"), "backup.store is a URL such as s3://"},
+		"no ID of a cluster":   {"kind: EtcdRestore\nmetadata: {name: r}\nspec: {cluster: main, replaces: 4, clusterID: main, source: {survivor: main-2}}", "clusterID is status.clusterID of the EtcdCluster"},
 		"no public key":        {etcdCluster("a", plain+", backup: {store: \"s3://b/x\", recipients: [AGE-SECRET-KEY-1]}"), "begins with age1"},
 		"two sources":          {etcdCluster("a", plain+", bootstrap: {restore: {newestProven: true}, claims: [x]}"), "bootstrap has one source"},
 		"two restores":         {etcdCluster("a", plain+", bootstrap: {restore: {newestProven: true, backup: x}}"), "bootstrap.restore has one source"},

@@ -146,7 +146,7 @@ func TestPluginAsks(t *testing.T) {
 	must(t, c.Create(t.Context(), object(t, ns, etcdCluster("main", plain))))
 	ec := &v1alpha1.EtcdCluster{}
 	must(t, c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "main"}, ec))
-	ec.Status.Generation = 4
+	ec.Status.Generation, ec.Status.ClusterID = 4, "ab"
 	must(t, c.Status().Update(t.Context(), ec))
 
 	if code, out, errs := kubectlEtcdadm(t, ns, "", "backup", "main", "--dry-run"); code != 0 || out != "would make: EtcdBackup; nothing was made\n" {
@@ -182,7 +182,7 @@ func TestPluginAsks(t *testing.T) {
 		t.Fatalf("%d, %s%s", code, out, errs)
 	}
 	says(t, errs, "done: a-backup\n")
-	if s := restores.Items[0].Spec; s.Replaces != 4 || s.Source.Survivor != "main-2" || strings.Join(s.Lost, " ") != "main-1 main-3" {
+	if s := restores.Items[0].Spec; s.Replaces != 4 || s.ClusterID != "ab" || s.Source.Survivor != "main-2" || strings.Join(s.Lost, " ") != "main-1 main-3" {
 		t.Errorf("%+v", s)
 	}
 	if code, _, errs = kubectlEtcdadm(t, ns, "", "restore", "main", "a-backup", "--newest-proven", "--yes"); code != 1 || !strings.Contains(errs, "source has one of") {

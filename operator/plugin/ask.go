@@ -139,7 +139,7 @@ cluster. Clients are not served meanwhile, and writes since the backup are not i
 				return err
 			}
 			o.ObjectMeta = metav1.ObjectMeta{Namespace: ec.Namespace, GenerateName: ec.Name + "-"}
-			o.Spec.Cluster, o.Spec.Replaces = ec.Name, ec.Status.Generation
+			o.Spec.Cluster, o.Spec.Replaces, o.Spec.ClusterID = ec.Name, ec.Status.Generation, ec.Status.ClusterID
 			if !r.dryRun && !yes {
 				if err := confirm(c, fmt.Sprintf("Restore %s/%s from %s? Generation %d is given up, with all that was written since.", ec.Namespace, ec.Name, sourceWords(*source), o.Spec.Replaces)); err != nil {
 					return err

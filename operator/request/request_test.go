@@ -24,11 +24,11 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	shown Done|Failed                              it says that it ended
 //	queued running for=WORD                        the command is in the queue
 //	ended RESULT reason=WORD
-//	restore replaces=4 backup=NAME proven survivor=HOST aside=HOST/DIR lost=HOST from        it is an EtcdRestore, and no EtcdBackup
+//	restore replaces=4 id=ID backup=NAME proven survivor=HOST aside=HOST/DIR lost=HOST from        it is an EtcdRestore, and no EtcdBackup
 //	late                                           its word does not count any more
 //	opening=WORDS                                  the generation that was made for it does not serve all clients
 //
-// Of clusters that are restored the first line has generation=4 made=backup/NAME|survivor|aside/DIR heard=HOST proven=NAME too.
+// Of clusters that are restored the first line has generation=4 id=ID made=backup/NAME|survivor|aside/DIR heard=HOST proven=NAME too.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -97,6 +97,7 @@ func restoreOf(args map[string]string) *v1alpha1.RestoreSpec {
 	_, proven := args["proven"]
 	spec := &v1alpha1.RestoreSpec{Cluster: "main", Source: v1alpha1.RestoreSource{Backup: v1alpha1.BackupName(args["backup"]), NewestProven: proven, Survivor: args["survivor"]}}
 	spec.Replaces, _ = strconv.ParseInt(args["replaces"], 10, 64)
+	spec.ClusterID = args["id"]
 	if host, dir, is := strings.Cut(args["aside"], "/"); is {
 		spec.Source.SetAside = &v1alpha1.SetAside{Host: host, Dir: dir}
 	}
@@ -132,6 +133,8 @@ func worldOf(args map[string]string) *decide.World {
 	if n, err := strconv.ParseUint(args["generation"], 10, 64); err == nil {
 		kind, what, _ := strings.Cut(args["made"], "/")
 		w.Intent = &cluster.Intent{Generation: n, Source: cluster.Source{Kind: map[string]string{"backup": cluster.SourceBackup, "survivor": cluster.SourceSurvivor, "aside": cluster.SourceSetAside}[kind], Backup: what, Dir: what}}
+		id, _ := strconv.ParseUint(args["id"], 16, 64)
+		w.Intent.Cluster = cluster.ClusterID(id)
 	}
 	if args["hosts"] != "none" {
 		w.Hosts = []decide.Host{{N: 1, Name: "main-1", Running: true, NoStore: has("nostore") || args["hosts"] == "other" || args["hosts"] == "mixed"}}

@@ -61,7 +61,7 @@ func replaces(in *cluster.Intent, spec *v1alpha1.RestoreSpec) *Hindrance {
 	}
 	switch said := uint64(spec.Replaces); {
 	case said == now:
-		return nil
+		return of(in, spec.ClusterID)
 	case now == 0:
 		return never("spec.replaces is %d, and the cluster has no generation yet: leave it out", said)
 	case said == 0:
@@ -73,6 +73,22 @@ func replaces(in *cluster.Intent, spec *v1alpha1.RestoreSpec) *Hindrance {
 	default:
 		return never("spec.replaces is %d, and the cluster has generation %d: nothing is done. To give that one up, make an EtcdRestore with replaces: %d", said, now, now)
 	}
+}
+
+// of holds the cluster that is to be given up against the one that is there: one that was made anew under the same name, such as
+// after the loss of its namespace, comes by the same generations.
+func of(in *cluster.Intent, said string) *Hindrance {
+	switch {
+	case said == "":
+		return nil
+	case in == nil:
+		return never("spec.clusterID is %s, and there is no cluster yet: leave it out", said)
+	case in.Cluster == 0:
+		return &Hindrance{Why: fmt.Sprintf("generation %d is being founded, and has no ID to compare with spec.clusterID yet", in.Generation)}
+	case in.Cluster.String() != said:
+		return never("generation %d is there, of another cluster than is to be given up: its ID is %s, and spec.clusterID is %s. Nothing is done", in.Generation, in.Cluster, said)
+	}
+	return nil
 }
 
 // madeOf says whether a generation was made of what is asked for, as far as it is written.

@@ -174,8 +174,14 @@ type RestoreSpec struct {
 	// object applied again does nothing.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
-	Replaces int64         `json:"replaces,omitempty"`
-	Source   RestoreSource `json:"source"`
+	Replaces int64 `json:"replaces,omitempty"`
+	// ClusterID is the status.clusterID of the cluster that is given up. A cluster that is made anew under its name counts its
+	// generations anew, and has another ID.
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]+$')",message="clusterID is status.clusterID of the EtcdCluster, such as dbb05294e40a0537"
+	// +optional
+	ClusterID string        `json:"clusterID,omitempty"`
+	Source    RestoreSource `json:"source"`
 	// From is another store that the backup is copied from first.
 	// +optional
 	From *HostStore `json:"from,omitempty"`
