@@ -112,7 +112,7 @@ func (h *hand) offered(limit time.Duration, code string) (text string) {
 		ec := h.see()
 		for _, b := range ec.Status.Blockers {
 			_, after, found := strings.Cut(b.Command, "<<'END'\n")
-			if b.Code == code && found && strings.HasPrefix(b.Command, "kubectl apply -f - ") {
+			if b.Code == code && found && strings.HasPrefix(b.Command, "kubectl create -f - ") {
 				text, _, _ = strings.Cut(after, "\nEND")
 				return nil
 			}
@@ -255,10 +255,10 @@ func TestRestores(t *testing.T) {
 		m.lose(host)
 	}
 	text = h.offered(restoresWithin, "no-quorum")
-	if !strings.Contains(text, "survivor: main-1") || !strings.Contains(text, "lost: [main-2, main-3]") || !strings.Contains(text, "replaces: 4") {
+	if !strings.Contains(text, `survivor: "main-1"`) || !strings.Contains(text, `lost: ["main-2", "main-3"]`) || !strings.Contains(text, "replaces: 4") {
 		t.Errorf("it is\n%s", text)
 	}
-	h.withdrawn(m, strings.Replace(text, "main-after", "withdrawn-after", 1))
+	h.withdrawn(m, text)
 	if s := h.restored(text); s.Phase != v1alpha1.Done {
 		t.Fatalf("%+v", s)
 	}
@@ -281,7 +281,7 @@ func TestAllVolumesLost(t *testing.T) {
 	m.off["main-1"] = true
 	m.lose("main-1")
 	text := h.offered(restoresWithin, "no-quorum")
-	if !strings.Contains(text, "source: {backup: "+name+"}") || !strings.Contains(text, "lost: [main-1]") {
+	if !strings.Contains(text, `source: {backup: "`+name+`"}`) || !strings.Contains(text, `lost: ["main-1"]`) {
 		t.Errorf("it is\n%s", text)
 	}
 	if c := h.condition(v1alpha1.Available); c.Reason != "NoQuorum" && c.Reason != "NoMembers" || !strings.Contains(c.Message, "status.blockers has the EtcdRestore") {

@@ -68,25 +68,33 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 	return out
 }
 
-// restore is the EtcdRestore that a way out is, as a person applies it.
+// restore is the EtcdRestore that a way out is, as a person makes it, again where the last one did not begin in time. Each word
+// is quoted: some of them may come from a pod.
 func (s Seen) restore(way *decide.WayOut) string {
-	source, generation := "survivor: "+way.Survivor, s.World.Intent.Generation
+	source, in := fmt.Sprintf("survivor: %q", way.Survivor), s.World.Intent
 	switch {
 	case way.Proven:
 		source = "newestProven: true"
 	case way.Backup != "":
-		source = "backup: " + way.Backup
+		source = fmt.Sprintf("backup: %q", way.Backup)
+	}
+	id := ""
+	if in.Cluster != 0 {
+		id = fmt.Sprintf(", clusterID: %q", in.Cluster)
 	}
 	lost := ""
-	if len(way.Lost) > 0 {
-		lost = ", lost: [" + strings.Join(way.Lost, ", ") + "]"
+	for _, name := range way.Lost {
+		lost += fmt.Sprintf(", %q", name)
 	}
-	return fmt.Sprintf(`kubectl apply -f - <<'END'
+	if lost != "" {
+		lost = ", lost: [" + strings.TrimPrefix(lost, ", ") + "]"
+	}
+	return fmt.Sprintf(`kubectl create -f - <<'END'
 apiVersion: %s
 kind: EtcdRestore
-metadata: {name: %s-after-%d, namespace: %s}
-spec: {cluster: %[2]s, replaces: %[3]d, source: {%[5]s}%[6]s}
-END`, v1alpha1.GroupVersion, s.Cluster.Name, generation, s.Cluster.Namespace, source, lost)
+metadata: {generateName: "%s-after-%d-", namespace: %q}
+spec: {cluster: %q, replaces: %[3]d%[6]s, source: {%[7]s}%[8]s}
+END`, v1alpha1.GroupVersion, s.Cluster.Name, in.Generation, s.Cluster.Namespace, s.Cluster.Name, id, source, lost)
 }
 
 // backup is one that was told, or else the one that was shown.
