@@ -262,13 +262,13 @@ func (f *Folder) AddRestore(ctx context.Context, r RestoreBackup) (string, error
 }
 
 // AddRestoreOnce is AddRestore under a name of [CommandName]: a command that was added under it already is left as it is, also
-// one that ended since.
-func (f *Folder) AddRestoreOnce(ctx context.Context, name string, r RestoreBackup) error {
+// one that ended since. It ages since the time at which its asker said it.
+func (f *Folder) AddRestoreOnce(ctx context.Context, name string, since time.Time, r RestoreBackup) error {
 	if err := checkBackupName(r.Backup); err != nil {
 		return fmt.Errorf("add command: %w", err)
 	}
 	return queue{f}.addOnce(ctx, name, func(dir string) (bool, error) {
-		return queue{f}.putRestore(ctx, dir, formatRestore(time.Now().UTC(), r), r)
+		return queue{f}.putRestore(ctx, dir, formatRestore(since, r), r)
 	})
 }
 

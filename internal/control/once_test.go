@@ -20,15 +20,20 @@ func TestOnce(t *testing.T) {
 		t.Errorf("it is called %s", backup)
 	}
 	for range 2 {
-		if err := f.AddWishOnce(ctx, backup, control.Wish{Kind: cluster.CommandBackup, KeepFor: time.Hour}); err != nil {
+		if err := f.AddWishOnce(ctx, backup, since, control.Wish{Kind: cluster.CommandBackup, KeepFor: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.AddRestoreOnce(ctx, restore, control.RestoreBackup{Backup: "2026-11-20T10:00:00Z-000001", Lost: []cluster.HostID{"a"}}); err != nil {
+		if err := f.AddRestoreOnce(ctx, restore, since, control.RestoreBackup{Backup: "2026-11-20T10:00:00Z-000001", Lost: []cluster.HostID{"a"}}); err != nil {
 			t.Fatal(err)
 		}
 		queued, err := f.Commands(ctx)
 		if err != nil || len(queued) != 2 || queued[0].Name != backup || queued[0].Wish.KeepFor != time.Hour || queued[1].Name != restore || len(queued[1].Restore.Lost) != 1 {
 			t.Errorf("the queue has %+v, %v", queued, err)
+		}
+		for _, c := range queued { // a word ages since it was said
+			if !c.Timestamp.Equal(since) {
+				t.Errorf("%s is of %s, and was said at %s", c.Name, c.Timestamp, since)
+			}
 		}
 	}
 	for _, name := range []string{backup, restore} {
@@ -36,14 +41,14 @@ func TestOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(f.AddWishOnce(ctx, backup, control.Wish{Kind: cluster.CommandBackup}), f.AddRestoreOnce(ctx, restore, control.RestoreBackup{Backup: "b"})); err != nil {
+	if err := errors.Join(f.AddWishOnce(ctx, backup, since, control.Wish{Kind: cluster.CommandBackup}), f.AddRestoreOnce(ctx, restore, since, control.RestoreBackup{Backup: "b"})); err != nil {
 		t.Fatal(err)
 	}
 	if queued, err := f.Commands(ctx); err != nil || len(queued) != 0 {
 		t.Errorf("what ended is in the queue again: %+v, %v", queued, err)
 	}
 	for name, wish := range map[string]control.Wish{"../x": {Kind: cluster.CommandBackup}, backup: {Kind: "dance"}, restore: {Kind: cluster.CommandBackup, KeepFor: -1}} {
-		if err := f.AddWishOnce(ctx, name, wish); err == nil {
+		if err := f.AddWishOnce(ctx, name, since, wish); err == nil {
 			t.Errorf("%s with %v was taken", name, wish)
 		}
 	}
@@ -58,7 +63,7 @@ func TestOnceRan(t *testing.T) {
 	if _, err := f.CreateIntent(ctx, in); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.AddRestoreOnce(ctx, name, control.RestoreBackup{Backup: "b"}); err != nil {
+	if err := f.AddRestoreOnce(ctx, name, time.Now(), control.RestoreBackup{Backup: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	if queued, err := f.Commands(ctx); err != nil || len(queued) != 0 {

@@ -70,9 +70,9 @@ func (f *Folder) AddWish(ctx context.Context, w Wish) (string, error) {
 }
 
 // AddWishOnce is AddWish under a name of [CommandName]: a command that was added under it already is left as it is, also one
-// that ended since.
-func (f *Folder) AddWishOnce(ctx context.Context, name string, w Wish) error {
-	put, err := queue{f}.putWish(ctx, time.Now().UTC(), w)
+// that ended since. It ages since the time at which its asker said it.
+func (f *Folder) AddWishOnce(ctx context.Context, name string, since time.Time, w Wish) error {
+	put, err := queue{f}.putWish(ctx, since, w)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (r *Reconciler) Backups() *Requests {
 			b := o.(*v1alpha1.EtcdBackup)
 			return asked{cluster: b.Spec.Cluster, status: &b.Status, hinders: func(s *sight) *request.Hindrance { return request.Backup(&s.world) },
 				add: func(ctx context.Context, _ *sight, f *control.Folder, command string) error {
-					return f.AddWishOnce(ctx, command, control.Wish{Kind: cluster.CommandBackup, KeepFor: b.Spec.KeepFor.Or(0), By: "EtcdBackup " + b.Name})
+					return f.AddWishOnce(ctx, command, b.CreationTimestamp.Time, control.Wish{Kind: cluster.CommandBackup, KeepFor: b.Spec.KeepFor.Or(0), By: "EtcdBackup " + b.Name})
 				}}
 		},
 	}}

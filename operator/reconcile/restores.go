@@ -25,11 +25,11 @@ func (r *Reconciler) Restores() *Requests {
 				},
 				add: func(ctx context.Context, s *sight, f *control.Folder, command string) error {
 					c, _ := request.Restore(&s.world, &e.Spec) // nothing hinders what is asked for
-					by := "EtcdRestore " + e.Name
+					by, since := "EtcdRestore "+e.Name, e.CreationTimestamp.Time
 					if c.Kind == cluster.CommandRestore {
-						return f.AddRestoreOnce(ctx, command, control.RestoreBackup{Backup: c.Backup, Lost: c.Lost, By: by})
+						return f.AddRestoreOnce(ctx, command, since, control.RestoreBackup{Backup: c.Backup, Lost: c.Lost, By: by})
 					}
-					return f.AddWishOnce(ctx, command, control.Wish{Kind: c.Kind, Host: c.Host, Dir: c.Dir, Lost: c.Lost, Seen: c.Seen, By: by})
+					return f.AddWishOnce(ctx, command, since, control.Wish{Kind: c.Kind, Host: c.Host, Dir: c.Dir, Lost: c.Lost, Seen: c.Seen, By: by})
 				},
 			}
 		},

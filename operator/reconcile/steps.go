@@ -302,7 +302,7 @@ func (r *Reconciler) beginWith(ctx context.Context, s *sight, f *control.Folder,
 	if err := f.WriteOrigin(ctx, was, &cluster.Origin{Backup: backup}); err != nil {
 		return err
 	}
-	return f.AddRestoreOnce(ctx, s.beginning(backup), control.RestoreBackup{Backup: backup, By: "EtcdCluster " + s.cluster.Name})
+	return f.AddRestoreOnce(ctx, s.beginning(backup), r.now(), control.RestoreBackup{Backup: backup, By: "EtcdCluster " + s.cluster.Name})
 }
 
 // askBackup puts the wish for a backup into the daemons' queue. That of a deleted cluster is written down as the last one; any
