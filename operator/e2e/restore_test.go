@@ -224,7 +224,6 @@ func TestRestores(t *testing.T) {
 		"missing": {"source: {backup: " + name + "}", "replaces: 3"},
 		"future":  {"replaces: 7, source: {newestProven: true}", "replaces: 3"},
 		"other":   {"replaces: 3, source: {backup: 2020-01-01T00:00:00Z-000001}", "there is no backup"},
-		"alive":   {"replaces: 3, source: {survivor: main-1}, lost: [main-2]", "its daemon answers"},
 		"from":    {"replaces: 3, source: {backup: x}, from: {store: \"s3://b/other\"}", "NotSupported"},
 	} {
 		if s := h.restore(what, test.spec); s.Phase != v1alpha1.Failed || !strings.Contains(s.Reason, test.says) {

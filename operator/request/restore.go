@@ -3,6 +3,7 @@ package request
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
@@ -25,8 +26,8 @@ func Restore(w *decide.World, spec *v1alpha1.RestoreSpec) (cluster.Command, *Hin
 	}
 	c := cluster.Command{}
 	for _, name := range spec.Lost {
-		if _, heard, _ := w.Hears(name); heard {
-			return c, never("host %s is named as lost, and its daemon answers: never name a host that runs", name)
+		if _, heard, _ := w.Hears(name); heard { // what was told may be older than the loss
+			return c, &Hindrance{Why: fmt.Sprintf("host %s is named as lost, and its daemon answered at %s: never name a host that runs", name, w.Told.At.UTC().Format(time.RFC3339))}
 		}
 		c.Lost = append(c.Lost, cluster.HostID(name))
 	}
