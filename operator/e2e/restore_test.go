@@ -175,6 +175,38 @@ func TestRestoreOnceThoughKilled(t *testing.T) {
 	}
 }
 
+// Of two EtcdRestores for one generation one is asked for. The other one waits until that ended, and is carried out no more,
+// whatever the clocks say.
+func TestRestoresInTurn(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	r, _ := operator(h.c, -1, nil)
+	must(t, h.c.Create(t.Context(), object(t, ns, withStore(ns))))
+	must(t, h.settle(r, "create", h.ready(1, 1)))
+	look := func(name string) v1alpha1.RequestStatus {
+		t.Helper()
+		_, err := r.Restores().Reconcile(t.Context(), ctrl.Request{NamespacedName: h.key(name)})
+		must(t, err)
+		is := &v1alpha1.EtcdRestore{}
+		must(t, h.c.Get(t.Context(), h.key(name), is))
+		return is.Status
+	}
+	for _, name := range []string{"a", "b"} {
+		must(t, h.c.Create(t.Context(), object(t, ns, "kind: EtcdRestore\nmetadata: {name: "+name+"}\nspec: {cluster: main, replaces: 1, source: {backup: of-"+name+"}}")))
+	}
+	a := look("a")
+	if b := look("b"); a.Command == "" || b.Command != "" || b.Phase != v1alpha1.Queued || !strings.Contains(b.Reason, "command "+a.Command+", which asks for a generation too, comes first") {
+		t.Fatalf("%+v beside %+v", b, a)
+	}
+	must(t, h.turn(t.Context()))
+	if b := look("b"); b.Phase != v1alpha1.Failed || !strings.Contains(b.Reason, "generation 1 was given up already") {
+		t.Errorf("%+v", b)
+	}
+	if n := len(h.ended()); n != 1 {
+		t.Errorf("%d commands ended", n)
+	}
+}
+
 // A cluster of real daemons: a backup is restored into it while it runs, and that is undone; the same EtcdRestore again does
 // nothing, nor does one that names another generation; all data is lost, and comes back by what the EtcdCluster shows; two of
 // three hosts are lost, and it goes on from the third.

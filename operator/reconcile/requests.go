@@ -41,7 +41,7 @@ type asked struct {
 	cluster string
 	status  *v1alpha1.RequestStatus
 	lasts   time.Duration // how long the word counts before the command is asked for; 0: for ever
-	hinders func(s *sight) *request.Hindrance
+	hinders func(s *sight, h record.Heard) *request.Hindrance
 	add     func(ctx context.Context, s *sight, f *control.Folder, command string) error
 }
 
@@ -52,7 +52,7 @@ func (r *Reconciler) Backups() *Requests {
 		list:   func() client.ObjectList { return &v1alpha1.EtcdBackupList{} },
 		read: func(o client.Object) asked {
 			b := o.(*v1alpha1.EtcdBackup)
-			return asked{cluster: b.Spec.Cluster, status: &b.Status, hinders: func(s *sight) *request.Hindrance { return request.Backup(&s.world) },
+			return asked{cluster: b.Spec.Cluster, status: &b.Status, hinders: func(s *sight, _ record.Heard) *request.Hindrance { return request.Backup(&s.world) },
 				add: func(ctx context.Context, _ *sight, f *control.Folder, command string) error {
 					return f.AddWishOnce(ctx, command, b.CreationTimestamp.Time, control.Wish{Kind: cluster.CommandBackup, KeepFor: b.Spec.KeepFor.Or(0), By: "EtcdBackup " + b.Name})
 				}}
@@ -124,7 +124,6 @@ func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.O
 		return nil, nil, request.Outcome{}, err
 	}
 	seen.World = &s.world
-	seen.Hindrance = a.hinders(s)
 	if s.control != nil && s.world.Unread == "" {
 		told := s.told
 		if !s.world.Reports() {
@@ -136,6 +135,7 @@ func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.O
 		}
 		seen.Opening = request.Opening(s.world.Intent, seen.Command, told)
 	}
+	seen.Hindrance = a.hinders(s, seen.Heard)
 	return s, o, request.Next(seen), nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/request"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -19,12 +20,12 @@ func (r *Reconciler) Restores() *Requests {
 			e := o.(*v1alpha1.EtcdRestore)
 			return asked{
 				cluster: e.Spec.Cluster, status: &e.Status, lasts: cluster.ConsentLasts,
-				hinders: func(s *sight) *request.Hindrance {
-					_, h := request.Restore(&s.world, &e.Spec)
+				hinders: func(s *sight, heard record.Heard) *request.Hindrance {
+					_, h := request.Restore(&s.world, &e.Spec, heard.First)
 					return h
 				},
 				add: func(ctx context.Context, s *sight, f *control.Folder, command string) error {
-					c, _ := request.Restore(&s.world, &e.Spec) // nothing hinders what is asked for
+					c, _ := request.Restore(&s.world, &e.Spec, "") // nothing hinders what is asked for
 					by, since := "EtcdRestore "+e.Name, e.CreationTimestamp.Time
 					if c.Kind == cluster.CommandRestore {
 						return f.AddRestoreOnce(ctx, command, since, control.RestoreBackup{Backup: c.Backup, Lost: c.Lost, By: by})

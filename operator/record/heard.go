@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 )
 
@@ -18,6 +19,8 @@ type Heard struct {
 	For string
 	// Ended is how it ended; nil: it has not.
 	Ended *control.Ended
+	// First is a command in the queue that asks for a new generation, where this one is not there; empty: there is none.
+	First string
 }
 
 // Hear reads what a record says of a command. told is the daemons' status where it counts; nil: it does not.
@@ -32,7 +35,8 @@ func Hear(ctx context.Context, f *control.Folder, command string, told *control.
 	}
 	c, err := f.ReadCommand(ctx, command)
 	if errors.Is(err, control.ErrNoCommand) {
-		return Heard{}, nil
+		h.First, err = first(ctx, f)
+		return h, err
 	}
 	if err != nil {
 		return Heard{}, err
@@ -53,4 +57,15 @@ func Hear(ctx context.Context, f *control.Folder, command string, told *control.
 		}
 	}
 	return h, nil
+}
+
+// first is the first command of the queue that asks for a new generation, or of which nobody knows what it asks for.
+func first(ctx context.Context, f *control.Folder) (string, error) {
+	queued, err := f.Commands(ctx)
+	for _, c := range queued {
+		if c.Wish == nil || c.Wish.Kind != cluster.CommandBackup {
+			return c.Name, nil
+		}
+	}
+	return "", err
 }

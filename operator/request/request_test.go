@@ -24,7 +24,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	shown Done|Failed                              it says that it ended
 //	queued running for=WORD                        the command is in the queue
 //	ended RESULT reason=WORD
-//	restore replaces=4 id=ID backup=NAME proven survivor=HOST aside=HOST/DIR lost=HOST from        it is an EtcdRestore, and no EtcdBackup
+//	restore replaces=4 id=ID backup=NAME proven survivor=HOST aside=HOST/DIR lost=HOST from first=COMMAND        it is an EtcdRestore, and no EtcdBackup
 //	late                                           its word does not count any more
 //	opening=WORDS                                  the generation that was made for it does not serve all clients
 //
@@ -70,7 +70,7 @@ func read(t *testing.T, d *datadriven.TestData) (s Seen, asks string) {
 		case "restore":
 			if s.World != nil {
 				var c cluster.Command
-				if c, s.Hindrance = Restore(s.World, restoreOf(args)); s.Hindrance == nil {
+				if c, s.Hindrance = Restore(s.World, restoreOf(args), args["first"]); s.Hindrance == nil {
 					asks = fmt.Sprintf(": %s backup=%s host=%s dir=%s lost=%v", c.Kind, c.Backup, c.Host, c.Dir, c.Lost)
 				}
 			}

@@ -13,13 +13,17 @@ import (
 
 // Restore is the command that an EtcdRestore is for its cluster, or why it is not asked for. The generation that it names is
 // compared with the record's, which is in the object that the command is written into: who writes a generation in between has
-// the command refused.
-func Restore(w *decide.World, spec *v1alpha1.RestoreSpec) (cluster.Command, *Hindrance) {
+// the command refused. So is it for first, another command that asks for a generation: what that makes is not what this one
+// names, and the daemons tell the two apart by clocks alone.
+func Restore(w *decide.World, spec *v1alpha1.RestoreSpec, first string) (cluster.Command, *Hindrance) {
 	if spec.From != nil {
 		return cluster.Command{}, never("NotSupported: this operator does not copy backups from another store yet: copy it into the store of spec.backup of the EtcdCluster, and make an EtcdRestore without spec.from")
 	}
 	if h := replaces(w.Intent, spec); h != nil {
 		return cluster.Command{}, h
+	}
+	if first != "" {
+		return cluster.Command{}, &Hindrance{Why: fmt.Sprintf("command %s, which asks for a generation too, comes first", first)}
 	}
 	if !w.Reports() {
 		return cluster.Command{}, &Hindrance{Why: fmt.Sprintf("no daemon has told anything of this generation within %s, so that nobody knows what is there", decide.Fresh)}

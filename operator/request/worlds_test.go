@@ -24,7 +24,7 @@ func TestRestoreOnce(t *testing.T) {
 		for range rapid.IntRange(1, 25).Draw(t, "moments") {
 			switch rapid.SampledFrom([]string{"operator", "operator", "operator", "daemons", "another restore", "pause", "silence", "time"}).Draw(t, "moment") {
 			case "operator": // it may be killed after each of its writes
-				_, s.Hindrance = Restore(w, spec)
+				_, s.Hindrance = Restore(w, spec, "")
 				was := s.Shown
 				out := Next(s)
 				if out.Ask && s.Heard.Ended == nil && !s.Heard.Queued && rapid.Bool().Draw(t, "queued") {
