@@ -144,3 +144,30 @@ func worldOf(args map[string]string) *decide.World {
 	}
 	return w
 }
+
+// A generation is open to all clients where the daemons say so, and that of another command is not this one's.
+func TestOpening(t *testing.T) {
+	in := func(quarantined bool) *cluster.Intent {
+		return &cluster.Intent{Generation: 5, CommandID: "c", Quarantined: quarantined}
+	}
+	closed := &control.Status{Members: []control.MemberStatus{{Host: "a"}, {Host: "b", Quarantined: true}}}
+	waits := &control.Status{Blockers: []control.BlockerStatus{{Code: "quarantine", Sentence: "a majority is missing"}}}
+	for what, test := range map[string]struct {
+		in   *cluster.Intent
+		told *control.Status
+		want string
+	}{
+		"all serve":          {in(false), &control.Status{Members: []control.MemberStatus{{Host: "a"}}}, ""},
+		"nobody tells":       {in(false), nil, "no daemon has told lately"},
+		"closed, and silent": {in(true), nil, "no daemon has told lately"},
+		"closed":             {in(true), &control.Status{}, "once a majority of its members is up"},
+		"one is closed yet":  {in(false), closed, "once a majority of its members is up"},
+		"it says why":        {in(true), waits, "a majority is missing"},
+		"of another command": {&cluster.Intent{Generation: 6, CommandID: "d", Quarantined: true}, nil, ""},
+		"there is no record": {nil, nil, ""},
+	} {
+		if got := Opening(test.in, "c", test.told); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+}

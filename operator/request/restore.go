@@ -115,16 +115,15 @@ func Opening(in *cluster.Intent, command string, told *control.Status) string {
 	if in == nil || in.CommandID != command {
 		return ""
 	}
-	closed := in.Quarantined
-	if told != nil {
-		for _, b := range told.Blockers {
-			if in.Quarantined && b.Code == "quarantine" {
-				return b.Sentence
-			}
-		}
-		closed = closed || slices.ContainsFunc(told.Members, func(m control.MemberStatus) bool { return m.Quarantined })
+	if told == nil {
+		return fmt.Sprintf("generation %d is there, and no daemon has told lately that it serves", in.Generation)
 	}
-	if !closed {
+	for _, b := range told.Blockers {
+		if in.Quarantined && b.Code == "quarantine" {
+			return b.Sentence
+		}
+	}
+	if !in.Quarantined && !slices.ContainsFunc(told.Members, func(m control.MemberStatus) bool { return m.Quarantined }) {
 		return ""
 	}
 	return fmt.Sprintf("generation %d is there, and lets ordinary clients in once a majority of its members is up", in.Generation)
