@@ -45,7 +45,7 @@ func (w *World) begin(d *Decision) (backup string, waits bool) {
 	case written.Queued:
 		return "", false
 	case written.Asked && written.Backup == backup:
-		d.wait(BootstrapFailed, fmt.Sprintf("the cluster is to begin with backup %s, which was not restored: %s. Name another one in spec.bootstrap.restore.backup", backup, written.Failed))
+		d.wait(BootstrapFailed, fmt.Sprintf("the cluster is to begin with backup %s, which was not restored: %s. Name another one in spec.bootstrap.restore.backup, or make an EtcdRestore of it without replaces to have it tried again", backup, written.Failed))
 		return "", false
 	}
 	return backup, false
