@@ -24,6 +24,7 @@ import (
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -215,8 +216,9 @@ func (w *Writer) Scale(ctx context.Context, set *appsv1.StatefulSet, replicas in
 }
 
 // Roll gives the very set that was seen another template, and deletes the very pod that was made by a former one; nil:
-// there is none. Nothing is deleted after until: what was seen is too old then.
-func (w *Writer) Roll(ctx context.Context, set *appsv1.StatefulSet, template corev1.PodTemplateSpec, pod *corev1.Pod, until time.Time) error {
+// there is none. With evict its budget of disruptions has to let it go, which counts those that are drained in the same
+// moment. Nothing is deleted after until: what was seen is too old then.
+func (w *Writer) Roll(ctx context.Context, set *appsv1.StatefulSet, template corev1.PodTemplateSpec, pod *corev1.Pod, evict bool, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	if mountsImages(&template) {
@@ -233,18 +235,31 @@ func (w *Writer) Roll(ctx context.Context, set *appsv1.StatefulSet, template cor
 	if now := time.Now().Round(0); now.After(until.Round(0)) {
 		return fmt.Errorf("delete pod %s: %w", pod.Name, context.DeadlineExceeded)
 	}
+	if evict {
+		return w.evict(ctx, pod)
+	}
 	return w.Delete(ctx, pod)
 }
 
-// TryRoll says what the API server would say to Roll. Nothing is done.
+func (w *Writer) evict(ctx context.Context, pod *corev1.Pod, dry ...string) error {
+	uid, version := pod.UID, pod.ResourceVersion
+	e := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{DryRun: dry, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}},
+	}
+	err := w.Client.SubResource("eviction").Create(ctx, pod, e, &client.SubResourceCreateOptions{CreateOptions: client.CreateOptions{DryRun: dry}})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("evict pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// TryRoll says what the API server would say to Roll of a host that stands. Nothing is done.
 func (w *Writer) TryRoll(ctx context.Context, set *appsv1.StatefulSet, template corev1.PodTemplateSpec, pod *corev1.Pod) error {
 	if err := w.retemplate(ctx, set, template, client.DryRunAll); err != nil || pod == nil {
 		return err
 	}
-	if err := w.Client.Delete(ctx, pod, client.DryRunAll); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete pod %s: %w", pod.Name, err)
-	}
-	return nil
+	return w.evict(ctx, pod, metav1.DryRunAll)
 }
 
 // retemplate gives the very set that was seen another template.

@@ -148,7 +148,7 @@ func (w *World) ask(d *Decision, h Host, why string) {
 
 // change takes something away, and is alone.
 func (w *World) change(d *Decision, h Host) {
-	d.Steps = []Step{{Kind: RollHost, N: h.N, Host: h.Name, Why: "another pod is wanted"}}
+	d.Steps = []Step{{Kind: RollHost, N: h.N, Host: h.Name, Evict: h.behind() && !w.down(h), Why: "another pod is wanted"}}
 	d.wait(Rolling, h.Name+" gets another pod")
 }
 

@@ -60,6 +60,9 @@ func text(d Decision) string {
 		if s.Begin != "" {
 			b.WriteString(" begin=" + s.Begin)
 		}
+		if s.Evict {
+			b.WriteString(" evict")
+		}
 		fmt.Fprintf(&b, ": %s\n", s.Why)
 	}
 	for _, w := range d.Waits {

@@ -60,6 +60,8 @@ type Step struct {
 	Spent bool
 	// Outage: nobody serves while the host is away, which has the only voter.
 	Outage bool
+	// Evict: the host stands, and the budget of disruptions is to let its pod go, too.
+	Evict bool
 	// Why is for people.
 	Why string
 }

@@ -101,7 +101,7 @@ func (k *kubelet) turn(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return k.h.disruptions(ctx)
 }
 
 func (k *kubelet) pod(ctx context.Context, p *corev1.Pod) error {
@@ -136,7 +136,7 @@ func (k *kubelet) pod(ctx context.Context, p *corev1.Pod) error {
 	if was := p.Status.ContainerStatuses; len(was) == 1 && was[0].Ready == state.Ready && (was[0].State.Running == nil) == (state.State.Running == nil) {
 		return nil
 	}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{state}
+	tells(p, state)
 	return k.h.c.Status().Update(ctx, p)
 }
 

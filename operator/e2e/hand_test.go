@@ -45,6 +45,7 @@ type hand struct {
 
 	skip, pace time.Duration             // how far its clock is ahead, and how much further after each turn
 	bad        string                    // an image that is nowhere
+	drained    int32                     // pods that somebody else is about to evict
 	runs16     bool                      // members run 3.6.16, whatever is wanted
 	granted    map[string]cluster.HostID // pauses that hosts were granted
 	uids       map[string]types.UID      // of the pods that serve
@@ -98,11 +99,54 @@ func (h *hand) turn(ctx context.Context) error {
 			}
 		}
 	}
+	if err := h.disruptions(ctx); err != nil {
+		return err
+	}
 	h.skip += h.pace
 	if h.real != nil {
 		return h.real.run(ctx, running)
 	}
 	return h.daemons(ctx, serving)
+}
+
+// tells has a kubelet say what its container does.
+func tells(pod *corev1.Pod, state corev1.ContainerStatus) {
+	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse}
+	if state.Ready {
+		ready.Status = corev1.ConditionTrue
+	}
+	if pod.Status.ContainerStatuses, pod.Status.Conditions = []corev1.ContainerStatus{state}, []corev1.PodCondition{ready}; state.State.Running != nil {
+		pod.Status.Phase = corev1.PodRunning
+	}
+}
+
+// disruptions counts for the budgets, as their controller does.
+func (h *hand) disruptions(ctx context.Context) error {
+	budgets, pods := &policyv1.PodDisruptionBudgetList{}, &corev1.PodList{}
+	for _, l := range []client.ObjectList{budgets, pods} {
+		if err := h.c.List(ctx, l, client.InNamespace(h.ns)); err != nil {
+			return err
+		}
+	}
+	healthy := int32(0)
+	for _, p := range pods.Items {
+		if p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+			healthy++
+		}
+	}
+	for i := range budgets.Items {
+		b := &budgets.Items[i]
+		least := int32(b.Spec.MinAvailable.IntValue())
+		now := policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, ExpectedPods: int32(len(pods.Items)), CurrentHealthy: healthy, DesiredHealthy: least, DisruptionsAllowed: max(0, healthy-least-h.drained)}
+		if was := b.Status; was.ObservedGeneration == now.ObservedGeneration && was.CurrentHealthy == healthy && was.DisruptionsAllowed == now.DisruptionsAllowed && was.ExpectedPods == now.ExpectedPods {
+			continue
+		}
+		b.Status = now
+		if err := h.c.Status().Update(ctx, b); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // kubelet runs the containers of pods, and gives the hosts whose container runs. A pod that was replaced has to have been let
@@ -122,7 +166,7 @@ func (h *hand) kubelet(ctx context.Context, hosts []string) (run []string, err e
 			run = append(run, name)
 		}
 		if len(pod.Status.ContainerStatuses) == 0 {
-			pod.Status.ContainerStatuses = []corev1.ContainerStatus{state}
+			tells(pod, state)
 			if err := h.c.Status().Update(ctx, pod); err != nil {
 				return nil, err
 			}
@@ -365,6 +409,12 @@ func operator(c client.Client, lives int, now func() time.Time) (*reconcile.Reco
 				return err
 			}
 			return c.Apply(ctx, o, opts...)
+		},
+		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, made client.Object, opts ...client.SubResourceCreateOption) error {
+			if err := write(); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Create(ctx, o, made, opts...)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			if err := write(); err != nil {

@@ -117,6 +117,7 @@ var seldom = map[string]string{
 	"create coordination.k8s.io/leases":     "the Lease",
 	"get etcdadm.io/etcdclusters":           "a second look",
 	"patch apps/statefulsets":               "a host that stops",
+	"delete /pods":                          "a pod that does not run",
 	"patch /pods":                           "a pause that is ended while a deletion by it may be on its way",
 	"delete policy/poddisruptionbudgets":    "one member",
 	"get rbac.authorization.k8s.io/roles":   "a name that is taken",

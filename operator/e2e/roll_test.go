@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -280,20 +282,17 @@ func TestRollRetried(t *testing.T) {
 	r, _ := operator(h.c, -1, h.time)
 	life()[0].do(h)
 	must(t, h.settle(r, "create", h.ready(3, 3)))
-	type deletion struct {
-		pod  client.Object
-		opts []client.DeleteOption
-	}
+	type deletion struct{ pod, eviction client.Object }
 	var tried []deletion
 	var marks []string
 	fail := errors.New("nobody answers")
 	by := r.Writer.Client.(client.WithWatch)
 	r.Writer.Client = interceptor.NewClient(by, interceptor.Funcs{
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			if dry := (&client.DeleteOptions{}).ApplyOptions(opts); len(dry.DryRun) > 0 || fail == nil {
-				return c.Delete(ctx, o, opts...)
+		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, made client.Object, opts ...client.SubResourceCreateOption) error {
+			if e := made.(*policyv1.Eviction); len(e.DeleteOptions.DryRun) > 0 || fail == nil {
+				return c.SubResource(sub).Create(ctx, o, made, opts...)
 			}
-			tried = append(tried, deletion{o.DeepCopyObject().(client.Object), opts})
+			tried = append(tried, deletion{o.DeepCopyObject().(client.Object), made.DeepCopyObject().(client.Object)})
 			return fail
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
@@ -319,14 +318,18 @@ func TestRollRetried(t *testing.T) {
 	}
 	h.patch(`{"spec":{"paused":true}}`)
 	must(t, h.settle(r, "paused", h.unpaused))
-	if err := by.Delete(t.Context(), tried[0].pod, tried[0].opts...); !apierrors.IsConflict(err) {
+	if err := by.SubResource("eviction").Create(t.Context(), tried[0].pod, tried[0].eviction); !apierrors.IsConflict(err) {
 		t.Errorf("a deletion that came late: %v", err)
 	}
 	if len(h.rolled) > 0 {
 		t.Errorf("replaced were %v", h.rolled)
 	}
-	fail = nil
+	fail, h.drained = nil, 1 // somebody drains another host: the budget lets none go beside it
 	h.patch(`{"spec":{"paused":false}}`)
+	must(t, h.settle(r, "beside a drain", func() error { return cmp.Or(h.blocked("RollHeld")(), h.unpaused()) }))
+	if h.drained = 0; len(h.rolled) > 0 {
+		t.Errorf("replaced beside a drain were %v", h.rolled)
+	}
 	must(t, h.settle(r, "rolled", h.and(h.made("localhost/etcdadm:1", "a"), h.unpaused, h.ready(3, 3))))
 }
 

@@ -167,20 +167,14 @@ func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision)
 			log.FromContext(ctx).Info("step", "step", step.Kind, "host", step.Host, "n", step.N, "why", step.Why, "result", result)
 			r.tell(s.cluster, step, err)
 		}
-		if taken, ok := errors.AsType[*act.TakenError](err); ok {
-			d.Waits = append(d.Waits, decide.Wait{Code: decide.NameTaken, Sentence: taken.Error() + ": delete it, or choose another name for the EtcdCluster"})
-			return nil
-		}
-		if errors.Is(err, errAuthorityGone) {
-			d.Waits = append(d.Waits, decide.Wait{Code: decide.AuthorityGone, Sentence: err.Error()})
-			continue
-		}
-		if errors.Is(err, act.ErrNoImages) { // all else is looked after nonetheless
-			wait := decide.Wait{Code: decide.NotSupported, Sentence: "spec.releases needs volumes from images, which this Kubernetes does not have: 1.35 has them. Put the releases into the image of the hosts, and leave spec.releases out"}
-			if !slices.Contains(d.Waits, wait) {
-				d.Waits = append(d.Waits, wait)
+		if wait, goesOn := hindered(err); wait != nil {
+			if !slices.Contains(d.Waits, *wait) {
+				d.Waits = append(d.Waits, *wait)
 			}
-			continue
+			if goesOn {
+				continue
+			}
+			return nil
 		}
 		if err != nil {
 			if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -190,6 +184,23 @@ func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision)
 		}
 	}
 	return nil
+}
+
+// hindered is what is waited for where a step cannot be taken by what others did, or do not have; nil: it is none of that.
+// goesOn: the steps after it are taken nonetheless.
+func hindered(err error) (wait *decide.Wait, goesOn bool) {
+	taken, is := errors.AsType[*act.TakenError](err)
+	switch {
+	case is:
+		return &decide.Wait{Code: decide.NameTaken, Sentence: taken.Error() + ": delete it, or choose another name for the EtcdCluster"}, false
+	case errors.Is(err, errAuthorityGone):
+		return &decide.Wait{Code: decide.AuthorityGone, Sentence: err.Error()}, true
+	case errors.Is(err, act.ErrNoImages):
+		return &decide.Wait{Code: decide.NotSupported, Sentence: "spec.releases needs volumes from images, which this Kubernetes does not have: 1.35 has them. Put the releases into the image of the hosts, and leave spec.releases out"}, true
+	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+		return &decide.Wait{Code: decide.RollHeld, Sentence: "the budget of disruptions lets no pod go now: another one is away, or drained", Command: "kubectl get poddisruptionbudgets,pods"}, false
+	}
+	return nil, false
 }
 
 // again looks past the cache whether a step that takes something away, or a new number, is still to be taken; nil: it is not.
@@ -203,7 +214,7 @@ func (r *Reconciler) again(ctx context.Context, s *sight, step decide.Step) (*si
 		return nil, err
 	}
 	for _, o := range decide.Next(fresh.world).Steps {
-		if o.Kind == step.Kind && o.N == step.N && o.AtLeast == step.AtLeast {
+		if o.Kind == step.Kind && o.N == step.N && o.AtLeast == step.AtLeast && o.Evict == step.Evict {
 			return fresh, nil
 		}
 	}

@@ -206,7 +206,7 @@ func (r *Reconciler) rollHost(ctx context.Context, s *sight, step decide.Step, h
 			return err
 		}
 	}
-	return r.Writer.Roll(ctx, h.set, want.Spec.Template, pod, s.began.Add(actWithin))
+	return r.Writer.Roll(ctx, h.set, want.Spec.Template, pod, step.Evict, s.began.Add(actWithin))
 }
 
 // tellPod says what the kubelet tells of a host's pod. A word of it that is none of a normal start is why it is stuck, and so is
