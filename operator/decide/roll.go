@@ -241,6 +241,8 @@ func (w *World) unsettled() *Wait {
 		return held("not as many members vote as are to")
 	case !t.AllUp:
 		return held("not all voters are up")
+	case w.Full:
+		return &Wait{Code: RollHeld, Sentence: "pods are replaced in as many other clusters as may be at once. This one follows; those that do not go on themselves show RollHeld", Command: "kubectl get etcd -A"}
 	}
 	for _, h := range w.Hosts {
 		switch {

@@ -46,6 +46,8 @@ type World struct {
 	Pause        *Pause
 	OthersPause  string
 	PausesUnread string
+	// Full: pods are replaced in as many other clusters as may be at once, and in this one none is yet.
+	Full bool
 	// Shared: some of the objects are there that are no host's.
 	Shared bool
 	// Taken are objects under names of this cluster that are somebody else's.

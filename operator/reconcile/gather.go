@@ -121,6 +121,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	if err := r.pauses(ctx, s); err != nil {
 		return nil, err
 	}
+	w.Full = r.rolls.note(client.ObjectKeyFromObject(ec), w.Pause != nil && !ec.Spec.Paused)
 	s.record(ctx)
 	r.rolls.date(s)
 	s.hear()

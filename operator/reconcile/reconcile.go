@@ -83,6 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	defer cancel()
 	ec := &v1alpha1.EtcdCluster{}
 	if err := r.Cached.Get(ctx, request.NamespacedName, ec); err != nil {
+		r.rolls.note(request.NamespacedName, false)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if ec.DeletionTimestamp == nil {

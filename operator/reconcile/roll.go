@@ -19,6 +19,7 @@ import (
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -33,6 +34,7 @@ const asker = "the operator"
 type rolls struct {
 	mu    sync.Mutex
 	asked map[string]time.Time                 // by the pause's ID
+	open  map[types.NamespacedName]bool        // clusters that have a pause open
 	told  map[types.NamespacedName]*lastStatus // of clusters that a pod is replaced in
 }
 
@@ -131,6 +133,39 @@ func (r *rolls) date(s *sight) {
 	s.world.Told.After = last.after
 }
 
+// mostRolls is in how many clusters hosts are asked for at once: so many lose a host to an image that does not come up.
+const mostRolls = 10
+
+// note notes whether a cluster has a pause open, and says whether it has none and so many others have.
+func (r *rolls) note(key types.NamespacedName, open bool) (full bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if open {
+		r.opens(key)
+		return false
+	}
+	delete(r.open, key)
+	return len(r.open) >= mostRolls
+}
+
+// may says whether a cluster may have a pause open, and notes that it has.
+func (r *rolls) may(key types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.open[key] && len(r.open) >= mostRolls {
+		return false
+	}
+	r.opens(key)
+	return true
+}
+
+func (r *rolls) opens(key types.NamespacedName) {
+	if r.open == nil {
+		r.open = map[types.NamespacedName]bool{}
+	}
+	r.open[key] = true
+}
+
 func (r *rolls) ask(id string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,6 +181,9 @@ func (r *Reconciler) askPause(ctx context.Context, s *sight, step decide.Step, h
 	want, err := s.shape.Set(step.N)
 	if err != nil {
 		return err
+	}
+	if !r.rolls.may(client.ObjectKeyFromObject(s.cluster)) { // others were faster since the look
+		return apierrors.NewConflict(schema.GroupResource{Resource: "etcdclusters"}, s.cluster.Name, errors.New("pods are replaced in other clusters"))
 	}
 	if err := r.Writer.TryRoll(ctx, h.set, want.Spec.Template, h.pod); err != nil {
 		return err

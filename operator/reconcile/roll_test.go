@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // What a kubelet says of a container that does not run, and for how long it says so, is told as it is.
@@ -35,5 +37,23 @@ func TestTellPod(t *testing.T) {
 		if o.tellPod(&h, now); h.Stuck != test.stuck || h.Serves != test.runs || h.Runs.IsZero() == test.runs {
 			t.Errorf("%s: %+v", name, h)
 		}
+	}
+}
+
+// Only so many clusters are changed at once, and one that is goes on.
+func TestMostRolls(t *testing.T) {
+	key := func(n int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(n)} }
+	r := rolls{}
+	for n := range mostRolls {
+		if r.note(key(n), false) || !r.may(key(n)) {
+			t.Fatalf("cluster %d may not", n)
+		}
+	}
+	last := key(mostRolls)
+	if !r.note(last, false) || r.may(last) || r.note(key(0), true) || !r.may(key(0)) {
+		t.Error("one more may, or one of the first may not any more")
+	}
+	if r.note(key(0), false); r.note(last, false) || !r.may(last) {
+		t.Error("no other one follows")
 	}
 }
