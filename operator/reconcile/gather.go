@@ -413,7 +413,7 @@ func (s *sight) describe() {
 				h.NoStore = store == "" || store != shape.Store(&want.Spec.Template)
 				made := want.Spec.Template.Annotations[shape.AnnotationTemplate]
 				h.OldSet = o.set.Spec.Template.Annotations[shape.AnnotationTemplate] != made
-				h.OldPod = o.pod != nil && o.pod.Annotations[shape.AnnotationTemplate] != made
+				h.OldPod = o.pod != nil && o.pod.Annotations[shape.AnnotationTemplate] != made && (h.OldSet || !o.current())
 			}
 		}
 		w.Hosts = append(w.Hosts, h)
@@ -424,6 +424,13 @@ func (s *sight) describe() {
 		}
 		w.Shared = w.Shared || s.isShared(o)
 	}
+}
+
+// current says that the pod was made by the set's template, by the word of the set's controller: the annotations of pods may be
+// taken away by others.
+func (o *hostObjects) current() bool {
+	s := &o.set.Status
+	return s.UpdateRevision != "" && s.ObservedGeneration == o.set.Generation && o.pod.Labels[appsv1.StatefulSetRevisionLabel] == s.UpdateRevision
 }
 
 // hear says of each host since when nobody hears it, by what was shown and what is told; and what release it loses.

@@ -233,8 +233,10 @@ func (r *Reconciler) rollHost(ctx context.Context, s *sight, step decide.Step, h
 		return err
 	}
 	pod := h.pod
-	if pod != nil && pod.Annotations[shape.AnnotationTemplate] == want.Spec.Template.Annotations[shape.AnnotationTemplate] {
-		pod = nil
+	for _, o := range s.world.Hosts {
+		if o.N == step.N && !o.OldPod {
+			pod = nil
+		}
 	}
 	if p := s.world.Pause; p != nil && pod != nil { // who ended it before has this fail; who ends it from now on keeps the pod first
 		if err := r.amend(ctx, s, func(_ *control.Folder, annotations map[string]string) error {

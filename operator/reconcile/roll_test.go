@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,5 +57,32 @@ func TestMostRolls(t *testing.T) {
 	}
 	if r.note(key(0), false); r.note(last, false) || !r.may(last) {
 		t.Error("no other one follows")
+	}
+}
+
+// A pod without its annotation, which a webhook took, is told by the word of the set's controller.
+func TestPodWithoutAnnotation(t *testing.T) {
+	c := shape.Cluster{Namespace: "team", Name: "main", UID: "u", Image: "i", Spec: v1alpha1.ClusterSpec{Size: 1, Version: "3.7.3", Storage: &v1alpha1.Storage{}}}
+	set, err := c.Set(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Generation = 2
+	for name, test := range map[string]struct {
+		status   appsv1.StatefulSetStatus
+		revision string
+		old      bool
+	}{
+		"nobody says":                        {appsv1.StatefulSetStatus{}, "", true},
+		"made by the template that there is": {appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdateRevision: "b"}, "b", false},
+		"made by a former one":               {appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdateRevision: "b"}, "a", true},
+		"the word is of a former one":        {appsv1.StatefulSetStatus{ObservedGeneration: 1, UpdateRevision: "a"}, "a", true},
+	} {
+		set.Status = test.status
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{appsv1.StatefulSetRevisionLabel: test.revision}}}
+		s := &sight{cluster: &v1alpha1.EtcdCluster{}, shape: c, hosts: map[int]*hostObjects{1: {set: set, pod: pod}}}
+		if s.describe(); s.world.Hosts[0].OldPod != test.old || s.world.Hosts[0].OldSet {
+			t.Errorf("%s: %+v", name, s.world.Hosts[0])
+		}
 	}
 }

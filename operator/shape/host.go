@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/operator/api/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -52,7 +54,7 @@ func (c Cluster) Leaves(n int, files map[string][]byte) *corev1.Secret {
 
 // Set is a host: a StatefulSet of one pod. Kubernetes makes the pod again when it is lost, also while nobody else runs.
 //
-// Errors: spec.pod cannot be laid over the template.
+// Errors: spec.pod cannot be laid over the template; ErrTemplate.
 func (c Cluster) Set(n int) (*appsv1.StatefulSet, error) {
 	one := int32(1)
 	template, err := c.template(n)
@@ -104,6 +106,9 @@ func (c Cluster) laid(n int) (corev1.PodTemplateSpec, error) {
 	if err := json.Unmarshal(laid, &out); err != nil {
 		return made, fmt.Errorf("lay spec.pod over the template: %w", err)
 	}
+	if !c.keeps(&out.Spec, n) {
+		return made, ErrTemplate
+	}
 	if out.Labels == nil {
 		out.Labels = map[string]string{}
 	}
@@ -111,6 +116,30 @@ func (c Cluster) laid(n int) (corev1.PodTemplateSpec, error) {
 		out.Labels[key] = value
 	}
 	return out, nil
+}
+
+// ErrTemplate says that a person's template would lose data: the pods that there are get it, too.
+var ErrTemplate = errors.New("spec.pod takes the host's claim from " + dataDir + ", or the time from etcd that it needs to end")
+
+// keeps says whether the host's claim lies where its data do, and whether its pod is there until etcd has ended.
+func (c Cluster) keeps(pod *corev1.PodSpec, n int) bool {
+	if s := pod.TerminationGracePeriodSeconds; s != nil && *s <= 0 {
+		return false
+	}
+	claims := func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == c.Host(n) && !v.PersistentVolumeClaim.ReadOnly
+	}
+	for _, container := range pod.Containers {
+		if container.Name != ContainerName {
+			continue
+		}
+		for _, m := range container.VolumeMounts {
+			if m.MountPath == dataDir {
+				return m.SubPath == "" && m.SubPathExpr == "" && slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && claims(v) })
+			}
+		}
+	}
+	return false
 }
 
 func (c Cluster) pod(n int) corev1.PodSpec {
@@ -156,7 +185,8 @@ func (c Cluster) pod(n int) corev1.PodSpec {
 
 // releases are the images with versions of etcd, each where internal/release looks for its version.
 func (c Cluster) releases() (mounts []corev1.VolumeMount, volumes []corev1.Volume) {
-	for _, r := range c.Spec.Releases {
+	byVersion := func(a, b v1alpha1.Release) int { return cmp.Compare(a.Version, b.Version) }
+	for _, r := range slices.SortedFunc(slices.Values(c.Spec.Releases), byVersion) { // their order replaces no pod
 		name := "etcd-" + strings.ReplaceAll(r.Version, ".", "-")
 		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: releaseDir + r.Version, ReadOnly: true})
 		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: r.Image, PullPolicy: corev1.PullIfNotPresent}}})
@@ -207,7 +237,7 @@ func (c Cluster) flags(n int) []string {
 		if b.KeepLast > 0 {
 			flags = append(flags, "--backup-keep-last="+strconv.Itoa(int(b.KeepLast)))
 		}
-		for _, r := range b.Recipients {
+		for _, r := range slices.Sorted(slices.Values(b.Recipients)) {
 			flags = append(flags, "--backup-recipient="+string(r))
 		}
 	}

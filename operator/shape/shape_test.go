@@ -1,9 +1,11 @@
 package shape
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,5 +138,45 @@ func TestPodWithoutLabels(t *testing.T) {
 		if got := set.Spec.Template.Labels[LabelHost]; got != "main-1" {
 			t.Errorf("%s: the host is %q", over, got)
 		}
+	}
+}
+
+// What would lose data is refused: no claim where the data lie, or no time for etcd to end.
+func TestPodWithoutData(t *testing.T) {
+	for over, refused := range map[string]bool{
+		`{"spec":{"volumes":[{"$patch":"replace"},{"name":"data","emptyDir":{}}]}}`:                                 true,
+		`{"spec":{"volumes":[{"name":"data","$patch":"delete"}]}}`:                                                  true,
+		`{"spec":{"containers":[{"name":"etcdadm","volumeMounts":[{"mountPath":"/var/lib/etcdadm","name":"x"}]}]}}`: true,
+		`{"spec":{"containers":[{"name":"other","$patch":"replace"}]}}`:                                             true,
+		`{"spec":{"terminationGracePeriodSeconds":0}}`:                                                              true,
+		`{"spec":{"terminationGracePeriodSeconds":600}}`:                                                            false,
+		`{"spec":{"volumes":[{"name":"x","emptyDir":{}}]}}`:                                                         false,
+	} {
+		c := small()
+		c.Spec.Pod = &runtime.RawExtension{Raw: []byte(over)}
+		if _, err := c.Set(1); errors.Is(err, ErrTemplate) != refused {
+			t.Errorf("%s: %v", over, err)
+		}
+	}
+}
+
+// The order of releases and of recipients replaces no pod.
+func TestOrder(t *testing.T) {
+	digest := func(swap bool) string {
+		c := large()
+		c.Spec.Releases = append(c.Spec.Releases, v1alpha1.Release{Version: "3.5.9", Image: "example/etcd:3.5.9"})
+		c.Spec.Backup.Recipients = append(c.Spec.Backup.Recipients, "age1a")
+		if swap {
+			slices.Reverse(c.Spec.Releases)
+			slices.Reverse(c.Spec.Backup.Recipients)
+		}
+		set, err := c.Set(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set.Spec.Template.Annotations[AnnotationTemplate]
+	}
+	if digest(false) != digest(true) {
+		t.Error("another order is another template")
 	}
 }
