@@ -45,6 +45,8 @@ type hand struct {
 
 	skip, pace time.Duration             // how far its clock is ahead, and how much further after each turn
 	bad        string                    // an image that is nowhere
+	idle       string                    // an image whose voter runs and does not serve
+	idles      map[string]bool           // hosts with such a voter
 	drained    int32                     // pods that somebody else is about to evict
 	runs16     bool                      // members run 3.6.16, whatever is wanted
 	granted    map[string]cluster.HostID // pauses that hosts were granted
@@ -164,6 +166,12 @@ func (h *hand) kubelet(ctx context.Context, hosts []string) (run []string, err e
 			state = corev1.ContainerStatus{Name: shape.ContainerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}
 		} else {
 			run = append(run, name)
+		}
+		if h.idles == nil {
+			h.idles = map[string]bool{}
+		}
+		if h.idles[name] = pod.Spec.Containers[0].Image == h.idle; h.idles[name] {
+			state.Ready = false
 		}
 		if len(pod.Status.ContainerStatuses) == 0 {
 			tells(pod, state)
@@ -336,7 +344,7 @@ func (h *hand) commands(ctx context.Context, f *control.Folder) error {
 func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder, in *cluster.Intent, spec *cluster.Spec, running []string) error {
 	told := control.Status{Cluster: in.Name, Leader: in.Voters[0].Host, At: h.time().UTC(), Rule: "steady", Version: spec.EtcdVersion}
 	for id, host := range h.granted {
-		told.Pauses = append(told.Pauses, control.PauseStatus{ID: id, Host: host, By: "the operator", MayGo: slices.Contains(running, string(host))})
+		told.Pauses = append(told.Pauses, control.PauseStatus{ID: id, Host: host, By: "the operator", MayGo: !h.idles[string(host)] && slices.Contains(running, string(host))})
 	}
 	if ended, err := f.EndedCommands(ctx); err == nil && len(ended) > 0 {
 		told.Backup = &cluster.Backup{Name: "a-backup", At: time.Now().UTC()}
@@ -350,7 +358,7 @@ func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder,
 		version, _ = cluster.ParseVersion("3.6.16")
 	}
 	for _, v := range in.Voters {
-		told.Members = append(told.Members, control.MemberStatus{Member: v.Member, Host: v.Host, Version: version, Up: !h.silent[string(v.Host)] && slices.Contains(running, string(v.Host)), Leads: v.Host == in.Voters[0].Host})
+		told.Members = append(told.Members, control.MemberStatus{Member: v.Member, Host: v.Host, Version: version, Up: !h.idles[string(v.Host)] && !h.silent[string(v.Host)] && slices.Contains(running, string(v.Host)), Leads: v.Host == in.Voters[0].Host})
 	}
 	for _, host := range running {
 		if h.silent[host] {

@@ -156,6 +156,15 @@ func TestRoll(t *testing.T) {
 	r.Image = "localhost/etcdadm:2"
 	must(t, h.settle(r, "set back", h.and(h.made("localhost/etcdadm:2", ""), h.unpaused, h.ready(3, 3))))
 
+	// One that runs and does not serve is taken back likewise.
+	h.rolled, h.idle, r.Image = nil, "localhost/etcdadm:idle", "localhost/etcdadm:idle"
+	must(t, h.settle(r, "held by one that idles", h.blocked("RollHeld")))
+	if len(h.rolled) != 1 || !strings.Contains(fmt.Sprint(h.see().Status.Blockers), "which runs, and does not serve") {
+		t.Errorf("%+v, replaced were %v", h.see().Status.Blockers, h.rolled)
+	}
+	r.Image = "localhost/etcdadm:2"
+	must(t, h.settle(r, "set back", h.and(h.made("localhost/etcdadm:2", ""), h.unpaused, h.ready(3, 3))))
+
 	// A template that the API server refuses asks nobody to go.
 	h.patch(`{"spec":{"pod":{"spec":{"containers":[{"name":"etcdadm","resources":{"requests":{"cpu":"2"},"limits":{"cpu":"1"}}}]}}}}`)
 	for range 3 {
