@@ -34,6 +34,7 @@ func Next(w World) Decision {
 	}
 	if refused := w.refused(); refused != nil {
 		d.Waits = append(d.Waits, *refused)
+		w.letBe(&d)
 		return d
 	}
 	if !w.Record.There {
