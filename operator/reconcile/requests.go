@@ -99,7 +99,7 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 }
 
 // see is a request with its cluster, and what becomes of it; no object: there is nothing to do. No sight: there is no cluster.
-// A rival for the store is not looked for, which is a look at all clusters: who has one and a record goes on.
+// Whether another cluster has the same store is not looked for: a cluster that has a record goes on beside such a rival.
 func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.ObjectKey) (*sight, client.Object, request.Outcome, error) {
 	o := r.kind.object()
 	if err := of.Get(ctx, key, o); err != nil {
