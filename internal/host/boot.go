@@ -40,14 +40,14 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	s := h.keeper.Now()
 	h.work.Awaits("a check for an etcd left running by an earlier daemon")
 	found, ok := h.adopt(ctx, s)
-	var told []cluster.Ping
 	if !found && !fresh {
-		var used *cluster.Elsewhere
 		a := asking{peers: h.o.AskPeers, elsewhere: h.o.Elsewhere, began: h.began, awaits: h.work.Awaits, beside: func() { h.beside.Store(true) }}
-		if told, used = a.settle(ctx); used != nil { // before anything is written
+		told, used := a.settle(ctx)
+		if used != nil { // before anything is written
 			blockInUse(h, used)
 			return
 		}
+		h.Remember(told) // silence is consent (SAFETY.md, rule 9)
 		h.notes.Clear("disk-in-use")
 	}
 	h.pauses.Began()
@@ -61,24 +61,17 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	h.work.Awaits("unfinished prepared data to be removed")
 	h.staging.DropUnfinished(ctx)
 	s = h.keeper.Now()
+	if !found && !fresh && behind(h) {
+		h.giveUp(ctx, ok, s.Journal == nil)
+		return
+	}
+	h.asked.Store(true)
 	starts := ok && s.Journal == nil && (found || fresh || h.mayStart(ctx, s))
-	back := !found && !fresh && (h.beside.Load() || (starts || h.o.Forgets != nil) && h.wentBack(s, told))
-	if !back { // a keeper of the record answers once its host is known not to have forgotten what it promised
-		h.asked.Store(true)
-	}
-	if !starts && !(ok && h.beside.Load()) {
-		h.advance(ctx)
-		return
-	}
-	if back {
-		if h.forgetDisk(ctx, wentBack); h.keeper.Now().Disk != s.Disk {
-			h.beside.Store(false)
-		}
-		h.advance(ctx)
-		return
-	}
 	h.work.Awaits("its state to be written")
 	h.advance(ctx)
+	if !starts {
+		return
+	}
 	if !found {
 		h.work.Awaits("a check for data left by etcd-manager")
 		h.takeover.LookAgain(ctx)
@@ -226,17 +219,27 @@ func inUse(h *Host) obstacle {
 	return h.blocked
 }
 
-// wentBack says whether one of the peers remembers a later epoch of this
-// disk than the disk itself. Silence is consent (SAFETY.md, rule 9).
-func (h *Host) wentBack(s record.State, told []cluster.Ping) bool {
-	for _, p := range told {
-		if p.Cluster == s.Cluster && p.RememberedDisk == s.Disk && p.Remembered > s.Epoch {
-			h.o.Log.Error("another host has seen a later epoch of this disk: the disk was rolled back",
-				"peer", p.Host, "remembered", p.Remembered, "epoch", s.Epoch)
-			return true
-		}
+// behind says whether the disk of a host whose member does not run may lack what was written on it: another daemon used it, or others
+// remember a later epoch. It stays so until the host has another disk.
+func behind(h *Host) bool { return h.beside.Load() || h.WentBack() }
+
+// giveUp makes the disk that is behind a new one, whatever else keeps the host from starting anything, once its data can be set
+// aside. Until then the epoch stands still, and nothing is promised: a disk that caught up with what others remember of it would
+// pass at a later start (SAFETY.md, rule 9). The host tries again every 10 s.
+func (h *Host) giveUp(ctx context.Context, ok, idle bool) {
+	h.asked.Store(false)
+	if !ok { // and it is blocked
+		return
 	}
-	return false
+	if idle {
+		h.forgetDisk(ctx, wentBack)
+	}
+	if behind(h) {
+		h.block(obstacle{"its disk may lack what was written on it, and is not given up yet", "make the data directory writable"})
+		return
+	}
+	h.notes.Clear("other-record") // there is no member to be started
+	h.advance(ctx)
 }
 
 // advance advances the epoch, and writes the memory along with it. An epoch that

@@ -68,28 +68,92 @@ func TestMayStartIsAskedAtBoot(t *testing.T) {
 	})
 }
 
-// A host that does not start its member asks about its disk all the same: as a keeper of the record it answers only once nobody
+// A host that does not start its member asks about its disk all the same: as a keeper of the record it answers once nobody
 // remembers more of the disk than the disk itself.
 func TestDiskIsAskedAboutWithoutAStart(t *testing.T) {
-	for name, remembered := range map[string]uint64{"it went back": 1000, "it did not": 1} {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		disk := d.look(1).Disk
+		d.end()
+		m.running = nil
+		d = m.boot(func(_ *session, o *host.Options) {
+			o.MayStart = func(context.Context) (*cluster.Intent, error) { return nil, errors.New("not now") }
+			o.AskPeers = func(context.Context) []cluster.Ping {
+				return []cluster.Ping{{Cluster: "test", Host: "h2", RememberedDisk: disk, Remembered: 1}}
+			}
+		})
+		defer d.end()
+		synctest.Wait()
+		if st := d.look(1); !d.Asked() || st.Disk != disk || m.running != nil {
+			t.Errorf("it answers: %v, with disk %s", d.Asked(), st.Disk)
+		}
+	})
+}
+
+// A disk that is found to be behind does not catch up with what others remember of it while something keeps its host from starting
+// anything: it is given up as soon as it can be, and nothing is answered or started by it meanwhile.
+func TestDiskThatIsBehindDoesNotCatchUp(t *testing.T) {
+	notNow := func(context.Context) (*cluster.Intent, error) { return nil, errors.New("not now") }
+	for name, in := range map[string]struct {
+		way   func(*machine, *host.Options) // what is in the way at first
+		clear func(*machine)                // after two rounds; nil: it stays
+	}{
+		"it may not start": {way: func(_ *machine, o *host.Options) { o.MayStart = notNow }},
+		"something foreign runs": {
+			way:   func(m *machine, _ *host.Options) { m.adoptErr = errors.New("the lock is held by process 7") },
+			clear: func(m *machine) { m.adoptErr = nil },
+		},
+		"what it promised cannot be forgotten": {
+			way: func(m *machine, o *host.Options) {
+				o.Forgets = func(context.Context) error {
+					m.mu.Lock()
+					defer m.mu.Unlock()
+					return m.saveErr
+				}
+				m.saveErr = errors.New("no space left on device")
+			},
+			clear: func(m *machine) { m.saveErr = nil },
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m, d := started(t)
 				disk := d.look(1).Disk
 				d.end()
-				m.running = nil
+				m.running, m.pid = nil, 0
+				was, starts := m.state(), len(m.starts)
+				var mu sync.Mutex
+				told := 0
 				d = m.boot(func(_ *session, o *host.Options) {
-					o.MayStart = func(context.Context) (*cluster.Intent, error) { return nil, errors.New("not now") }
 					o.Forgets = func(context.Context) error { return nil }
 					o.AskPeers = func(context.Context) []cluster.Ping {
-						return []cluster.Ping{{Cluster: "test", Host: "h2", RememberedDisk: disk, Remembered: remembered}}
+						mu.Lock()
+						defer mu.Unlock()
+						if told++; told > 1 { // they are away again
+							return nil
+						}
+						return []cluster.Ping{{Cluster: "test", Host: "h2", RememberedDisk: disk, Remembered: was.Epoch + 1}}
 					}
+					in.way(m, o)
 				})
 				defer d.end()
-				synctest.Wait()
-				if want := remembered == 1; d.Asked() != want || m.running != nil {
-					t.Errorf("it answers: %v, want %v", d.Asked(), want)
+				for range 25 {
+					synctest.Wait()
+					if s := m.state(); s.Disk == disk && (s.Epoch != was.Epoch || d.Asked()) {
+						t.Fatalf("the disk that is behind is at epoch %d after %d; it answers: %v", s.Epoch, was.Epoch, d.Asked())
+					}
+					time.Sleep(time.Second)
 				}
+				if in.clear != nil {
+					m.mu.Lock()
+					in.clear(m)
+					m.mu.Unlock()
+					later(11 * time.Second)
+				}
+				if s := m.state(); s.Disk == disk || !d.Asked() || len(m.starts) != starts {
+					t.Errorf("disk %s, was %s; it answers: %v; started %d times", s.Disk, disk, d.Asked(), len(m.starts)-starts)
+				}
+				d.must(1, prepareOp)
 			})
 		})
 	}

@@ -16,7 +16,8 @@ type sinceStart struct {
 	served  atomic.Int64 // PID of the process whose member answered a read through a quorum
 }
 
-// Asked reports whether this host has asked the others what they remember of its disk. It does so once, before it starts a member.
+// Asked reports whether this host has asked the others what they remember of its disk, and nothing spoke against it. It does so
+// before it starts a member.
 func (s *sinceStart) Asked() bool { return s.asked.Load() }
 
 // Served tells whether the member has answered a read through a quorum since its process was started.
