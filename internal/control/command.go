@@ -91,13 +91,12 @@ func (f *Folder) Commands(ctx context.Context) ([]Command, error) {
 	}
 	var out []Command
 	for _, i := range infos {
-		name, ours := strings.CutSuffix(strings.TrimPrefix(i.Key, Prefix), "/"+fileWish)
-		name, theirs := strings.CutSuffix(name, "/"+fileCommand)
-		if !ours && !theirs || strings.Contains(name, "/") {
+		name, ours := commandAt(i.Key)
+		if name == "" {
 			continue
 		}
 		read := queue{f}.wish
-		if theirs {
+		if !ours {
 			read = func(ctx context.Context, name string) (Command, error) {
 				return queue{f}.command(ctx, name, has(Prefix+name+"/"+fileExtra))
 			}
@@ -417,17 +416,20 @@ func (f queue) known(ctx context.Context, name string) (Command, error) {
 	}
 	c, err := f.ReadCommand(ctx, name)
 	if errors.Is(err, ErrNoCommand) {
-		return Command{}, fmt.Errorf("delete command %q: %w", name, ErrNoCommand)
+		if left, err := f.store.List(ctx, Prefix+name+"/"); err != nil || len(left) == 0 {
+			return Command{}, fmt.Errorf("delete command %q: %w", name, cmp.Or(err, ErrNoCommand))
+		}
 	}
-	return c, nil // what cannot be read can be deleted
+	return c, nil // what cannot be read, or is half there, can be deleted
 }
 
-// remove deletes the objects of a command. One that is not there is no error.
-func (f queue) remove(ctx context.Context, name string) error {
+// remove deletes the objects of a command, as many as it can. One that is not there is no error.
+func (f queue) remove(ctx context.Context, name string) (err error) {
 	for _, file := range []string{fileCommand, fileWish, fileExtra} {
-		if err := f.store.Delete(ctx, Prefix+name+"/"+file); err != nil {
-			return fmt.Errorf("delete command %q: %w", name, err)
-		}
+		err = errors.Join(err, f.store.Delete(ctx, Prefix+name+"/"+file))
+	}
+	if err != nil {
+		return fmt.Errorf("delete command %q: %w", name, err)
 	}
 	return nil
 }

@@ -42,9 +42,25 @@ const (
 	keyTokens   = Prefix + "etcdadm-tokens.json"
 )
 
-// OfCommand tells whether an object of the control folder is a queued command's.
+// OfCommand tells whether an object of the control folder is a queued command, or lies beside one.
 func OfCommand(key string) bool {
 	return strings.HasPrefix(key, Prefix) && strings.Contains(strings.TrimPrefix(key, Prefix), "/")
+}
+
+// IsCommand tells whether an object of the control folder is a queued command itself. What lies beside one is written before it, and
+// says nothing alone.
+func IsCommand(key string) bool {
+	name, _ := commandAt(key)
+	return name != ""
+}
+
+// commandAt names the command that an object is, empty if it is none, and says whether it is of a kind of ours.
+func commandAt(key string) (name string, ours bool) {
+	dir, file, ok := strings.Cut(strings.TrimPrefix(key, Prefix), "/")
+	if !ok || !strings.HasPrefix(key, Prefix) || file != fileWish && file != fileCommand {
+		return "", false
+	}
+	return dir, file == fileWish
 }
 
 // maxObject bounds every object that is read, in bytes. A control object is a

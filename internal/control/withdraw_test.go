@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"etcdadm.io/cluster"
@@ -111,5 +112,57 @@ func TestQueueTellsWhoAskedAndUntilWhen(t *testing.T) {
 	})
 	if _, err := control.Queue(t.Context(), f); err == nil {
 		t.Error("a queue that cannot be listed is no empty one")
+	}
+}
+
+// What lies beside a command that never came, or is gone, is no command: it is in no list, and goes when that command is withdrawn.
+func TestHalfACommand(t *testing.T) {
+	reset := errors.New("connection reset")
+	s := memory.New()
+	f, _ := queued(t, s)
+	name := ""
+	s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+		if dir, is := strings.CutSuffix(c.Key, "/_command.json"); is && c.Op == memory.Put {
+			name = strings.TrimPrefix(dir, control.Prefix)
+			return memory.Fault{Err: reset}
+		}
+		return memory.Fault{}
+	})
+	if _, err := f.AddRestore(t.Context(), control.RestoreBackup{Backup: "2026-11-20T22:00:00Z-000001", By: "me@here"}); !errors.Is(err, reset) {
+		t.Fatal(err)
+	}
+	s.Inject(nil)
+	half := control.Prefix + name + "/_etcdadm.json"
+	if left, err := s.List(t.Context(), half); err != nil || len(left) != 1 || control.IsCommand(half) || !control.OfCommand(half) || len(queueOf(t, s)) != 1 {
+		t.Fatalf("%+v, %v, and the queue is %v", left, err, queueOf(t, s))
+	}
+	if _, err := control.Withdraw(t.Context(), f, name); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.List(t.Context(), half); err != nil || len(left) != 0 {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if end, ok := record(t, s).EndOf(name); !ok || end.Result != control.ResultCancelled {
+		t.Error("a write of it that comes late would be run")
+	}
+	if _, err := control.Withdraw(t.Context(), f, name); !errors.Is(err, control.ErrNoCommand) {
+		t.Error(err)
+	}
+
+	restore, err := f.AddRestore(t.Context(), control.RestoreBackup{Backup: "2026-11-20T22:00:00Z-000001", By: "me@here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+		if c.Op == memory.Delete && strings.HasSuffix(c.Key, "/_command.json") {
+			return memory.Fault{Lost: reset}
+		}
+		return memory.Fault{}
+	})
+	if _, err := control.Withdraw(t.Context(), f, restore); !errors.Is(err, reset) {
+		t.Error(err)
+	}
+	if left, err := s.List(t.Context(), control.Prefix+restore); err != nil || len(left) != 0 {
+		t.Errorf("%+v, %v", left, err)
 	}
 }

@@ -22,10 +22,10 @@ func content(doc *register.Document, clusterName string) (*sealedBy, error) {
 	}
 	out := &sealedBy{doc: doc, cluster: clusterName, objects: map[string][]byte{}}
 	for key, o := range doc.Objects { // any order: it fills another map
-		if control.OfCommand(key) {
+		if control.IsCommand(key) {
 			return nil, fmt.Errorf("the record was sealed with the command %s in its queue", key)
 		}
-		if key != control.KeyIntent && key != keyMove {
+		if key != control.KeyIntent && key != keyMove && !control.OfCommand(key) {
 			out.objects[key] = o.Data
 		}
 	}

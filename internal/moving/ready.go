@@ -45,7 +45,7 @@ func ready(doc *register.Document) (*cluster.Intent, error) {
 		why = "the record has a write that was made without it"
 	}
 	for key := range doc.Objects { // any order: one is enough
-		if control.OfCommand(key) {
+		if control.IsCommand(key) {
 			why = "a command is in the queue"
 		}
 	}

@@ -39,16 +39,21 @@ func to(name string) peer.MoveRequest { return peer.MoveRequest{Name: name, URL:
 
 // What stands in the way of a move is said before anything is sealed, and the next move comes through once it is gone.
 func TestMoveIsRefused(t *testing.T) {
-	const command = control.Prefix + "2026-11-20T23:14:17Z-000001/_command.json"
+	const (
+		command = control.Prefix + "2026-11-20T23:14:17Z-000001/_command.json"
+		beside  = control.Prefix + "2026-11-20T23:14:17Z-000001/_etcdadm.json"
+	)
 	for name, c := range map[string]struct {
 		hinder func(w *world, a *life) (undo func())
 		says   string
 	}{
 		"a command": {func(w *world, a *life) func() {
-			if _, err := blob.PutBytes(w.t.Context(), a.record, command, []byte("{}"), blob.Any); err != nil {
-				w.t.Error(err)
+			for _, key := range []string{beside, command} {
+				if _, err := blob.PutBytes(w.t.Context(), a.record, key, []byte("{}"), blob.Any); err != nil {
+					w.t.Error(err)
+				}
 			}
-			return func() { _ = a.record.Delete(w.t.Context(), command) }
+			return func() { _ = a.record.Delete(w.t.Context(), command) } // what lies beside none is no command
 		}, "a command is in the queue"},
 		"a host that is away": {func(w *world, _ *life) func() {
 			w.mu.Lock()
@@ -133,8 +138,8 @@ func TestMoveIsRefused(t *testing.T) {
 					t.Error(err)
 				}
 				time.Sleep(time.Minute)
-				if !w.settled() {
-					t.Error("not all hosts are there")
+				if left, err := w.store.List(t.Context(), beside); !w.settled() || err != nil || len(left) != 0 {
+					t.Errorf("not all hosts are there, or half a command came along: %+v, %v", left, err)
 				}
 			})
 		})
