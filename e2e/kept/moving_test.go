@@ -397,7 +397,7 @@ func TestWholeImageAfterAMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Start(3)
-	h.Said(rig.Soon, "the disk was rolled back")
+	h.Said(rig.Soon, "it was rolled back")
 	inStore(t, c, store, 1, 2)
 	if n := c.CountKeys("after/"); n != 50 {
 		t.Errorf("%d keys of 50", n)
