@@ -34,8 +34,9 @@ type Step struct {
 	Projection *cluster.Projection
 }
 
-// Apply has the leading daemon take a person's step, by the same rules as its own steps, and waits for its end. It stops
-// waiting two seconds before the context's deadline, or after a minute where the context has none. If another daemon leads meanwhile, that one goes on. Of the goal, its kind, whom it is about and what it allows are set, and nothing else.
+// Apply asks the leading daemon for one step of a person, under the rules of its own steps, and waits until it ends: for a
+// minute, or until two seconds before the context's deadline. Another daemon that leads meanwhile goes on with the step.
+// Set the goal's kind, its subject and what it allows, and nothing else.
 //
 // Errors: ErrRefused, where waiting would not help, with why in the decision, and steps that were taken before stay;
 // ErrWaiting, where it takes longer: what was begun goes on as the spec asks, and without a step nothing will be begun;

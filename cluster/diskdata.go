@@ -13,7 +13,7 @@ const (
 	// DataRemoved: nothing but members that a quorum of their own cluster removed, with all
 	// that pruning goes by (SAFETY.md, rule 22).
 	DataRemoved DiskData = "removed"
-	// DataOther: data that only a person may give up. Data of removed members may lie beside it.
+	// DataOther: data that needs a person to be given up, perhaps beside data of removed members.
 	DataOther DiskData = "other"
 )
 

@@ -1,7 +1,7 @@
 package cluster
 
-// Origin is the backup that a new cluster begins with. No empty cluster is founded until the
-// backup is restored, or a person says init --empty.
+// Origin is the backup that a new cluster begins with. The cluster is not founded empty before the backup is restored;
+// a person gives it up with init --empty.
 type Origin struct {
 	Backup string `json:"backup,omitempty"` // its name in the store; empty: it is not there yet
 	File   string `json:"file,omitempty"`   // that it was taken from; empty: it was in the store

@@ -296,8 +296,8 @@ func ending(h Host) *Wait {
 
 func describe(h Host) string { return "kubectl describe pod " + h.Name + "-0" }
 
-// passed is the time since a moment, by the wall clock or the monotonic one, whichever says more: one stands still while a
-// machine is suspended, the other can be set back.
+// passed is the time since a moment, the longer one of two clocks: the monotonic clock stops while a machine is suspended, and
+// the wall clock can be set back.
 func passed(since, now time.Time) time.Duration {
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
