@@ -1,11 +1,14 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
 )
 
 // BegunError says that a command was run before it could be withdrawn.
@@ -69,3 +72,88 @@ func begun(ctx context.Context, f *Folder, name string) error {
 	}
 	return &BegunError{Name: name}
 }
+
+// DeleteCommand takes a command out of the queue when a person asks for it. One that asks for a
+// generation and was not run is cancelled in the record first: a leader that has decided to
+// run it finds that there, and a store that goes back does not bring it to life again.
+//
+// Errors: ErrNoCommand when it is not in the queue; ErrConflict when the record was written
+// again and again meanwhile, and then nothing was deleted; what the store says.
+func (f *Folder) DeleteCommand(ctx context.Context, name string) error {
+	c, err := queue{f}.known(ctx, name)
+	if err != nil {
+		return err
+	}
+	if c.Wish == nil || c.Wish.Kind != cluster.CommandBackup {
+		if err := (queue{f}).cancel(ctx, name); err != nil {
+			return fmt.Errorf("delete command %q: cancel it in the record of the cluster: %w", name, err)
+		}
+	}
+	return queue{f}.remove(ctx, name)
+}
+
+// known is a command that is in the queue, whatever is wrong with it.
+func (f queue) known(ctx context.Context, name string) (Command, error) {
+	if !commandName.MatchString(name) {
+		return Command{}, fmt.Errorf("delete command %q: %w: names look like 2026-11-20T23:17:07Z-000000, see list-commands", name, ErrNoCommand)
+	}
+	c, err := f.ReadCommand(ctx, name)
+	if errors.Is(err, ErrNoCommand) {
+		if left, err := f.store.List(ctx, Prefix+name+"/"); err != nil || len(left) == 0 {
+			return Command{}, fmt.Errorf("delete command %q: %w", name, cmp.Or(err, ErrNoCommand))
+		}
+	}
+	return c, nil // what cannot be read, or is half there, can be deleted
+}
+
+// remove deletes the objects of a command, as many as it can. One that is not there is no error.
+func (f queue) remove(ctx context.Context, name string) (err error) {
+	for _, file := range []string{fileCommand, fileWish, fileExtra} {
+		err = errors.Join(err, f.store.Delete(ctx, Prefix+name+"/"+file))
+	}
+	if err != nil {
+		return fmt.Errorf("delete command %q: %w", name, err)
+	}
+	return nil
+}
+
+// cancel notes in the record that a command is not to be run. Where there is no record
+// of ours, or one that this release does not understand, there is nothing to note it in.
+func (f queue) cancel(ctx context.Context, name string) error {
+	if can, err := f.Probe(ctx); err == nil && !can.Conditional {
+		return nil // a write that is not conditional could undo a leader's
+	}
+	for range cancelTries {
+		data, tag, err := blob.ReadAll(ctx, f.store, KeyIntent, maxObject)
+		switch {
+		case errors.Is(err, blob.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		in, err := parseIntent(data)
+		if err != nil || in.Adopted() || in.Ran(name) {
+			return nil
+		}
+		if _, ended := in.EndOf(name); ended {
+			return nil
+		}
+		in.NoteEnd(cluster.EndedCommand{Name: name, Result: ResultCancelled, Reason: "it was taken out of the queue"})
+		in.Write++
+		if data, err = json.MarshalIndent(in, "", "  "); err != nil {
+			return err
+		}
+		_, err = f.putOnCondition(ctx, KeyIntent, data, blob.IfMatch(tag))
+		switch {
+		case err == nil, errors.Is(err, blob.ErrUnsupported):
+			return nil
+		case errors.Is(err, blob.ErrPreconditionFailed):
+			continue
+		}
+		return err
+	}
+	return ErrConflict
+}
+
+// ResultCancelled is how a command ended that a person took out of the queue.
+const ResultCancelled = "cancelled"
