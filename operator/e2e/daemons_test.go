@@ -308,9 +308,6 @@ func (w *writer) end() {
 // Real daemons, under writes: another label rolls through three hosts, an operator that is killed in the middle hinders
 // nothing, and an image that is nowhere takes one host down and no other.
 func TestRollOfDaemons(t *testing.T) {
-	if testing.Short() {
-		t.Skip("minutes")
-	}
 	_, ns := server(t)
 	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
 	k := daemons(t, h)
