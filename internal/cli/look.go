@@ -17,11 +17,29 @@ import (
 // askTimeout bounds a question to the daemons.
 const askTimeout = 10 * time.Second
 
-// led is the leading daemon's report.
+// leaderTimeout bounds the wait for a leading daemon. One that began a moment ago hears of the leader within a second;
+// an election takes three or four.
+const leaderTimeout = 5 * time.Second
+
+// leaderInterval is between two questions for a leader: a quarter of the daemons' own interval, so that nobody waits long.
+const leaderInterval = 250 * time.Millisecond
+
+// led is the leading daemon's report. It waits up to leaderTimeout for a leader that answers.
 func (r *reach) led(ctx context.Context) (console.Report, error) {
 	report, err := r.status(ctx)
+	for end := time.Now().Add(leaderTimeout); err == nil && report.Observation == nil && time.Now().Before(end) && ctx.Err() == nil; {
+		select {
+		case <-ctx.Done():
+		case <-time.After(leaderInterval):
+			report, err = r.status(ctx)
+		}
+	}
 	if err == nil && report.Observation == nil {
-		err = &Failure{Code: ExitNotLeader, Err: fmt.Errorf("host %s does not lead, and the daemon that does is not in reach", report.Host)}
+		why := fmt.Errorf("host %s does not lead, and the daemon that does is not in reach", report.Host)
+		if report.Leading {
+			why = fmt.Errorf("host %s leads, and has not looked at the cluster yet", report.Host)
+		}
+		err = &Failure{Code: ExitNotLeader, Err: why, Advice: "etcdadm status says what the daemons know"}
 	}
 	return report, err
 }

@@ -136,7 +136,7 @@ func TestRecoverWhereOthersMayServe(t *testing.T) {
 		Log: &cluster.Progress{Term: 3, Index: 90},
 	}}
 	endpoint := c.serve(t, "test", "c")
-	c.report = console.Report{Cluster: "test", Host: "c", Leader: "c", Leading: true, Contacts: []cluster.Contact{
+	c.report = console.Report{Cluster: "test", Host: "c", Leader: "c", Leading: true, Observation: &cluster.Observation{Cluster: "test"}, Contacts: []cluster.Contact{
 		{Host: "a", Endpoint: "127.0.0.1:1"}, {Host: "b", Endpoint: "127.0.0.1:1"}, {Host: "c", Endpoint: endpoint},
 	}}
 	say := func(words ...string) (int, string) {
@@ -254,7 +254,7 @@ func TestRecoverKeepsDaemonsAtOdds(t *testing.T) {
 		Log: &cluster.Progress{Term: 3, Index: 90},
 	}}
 	at := c.serve(t, "test", "c")
-	c.report = console.Report{Cluster: "test", Host: "c", Leader: "c", Leading: true, Contacts: []cluster.Contact{
+	c.report = console.Report{Cluster: "test", Host: "c", Leader: "c", Leading: true, Observation: &cluster.Observation{Cluster: "test"}, Contacts: []cluster.Contact{
 		{Host: "a", Endpoint: (&answering{}).serve(t, "another", "a")},
 		{Host: "b", Endpoint: "127.0.0.1:1"}, // a port that nobody has
 		{Host: "c", Endpoint: at},
@@ -303,7 +303,7 @@ func TestRecoverSaysWhichDiskIsSilent(t *testing.T) {
 		Log: &cluster.Progress{Term: 3, Index: 90},
 	}}
 	at := c.serve(t, "test", "c")
-	c.report = console.Report{Cluster: "test", Host: "c", Leader: "c", Leading: true, Contacts: []cluster.Contact{
+	c.report = console.Report{Cluster: "test", Host: "c", Leader: "c", Leading: true, Observation: &cluster.Observation{Cluster: "test"}, Contacts: []cluster.Contact{
 		{Host: "a", Endpoint: (&answering{end: cluster.LogEnd{Host: "a", Unknown: word}}).serve(t, "test", "a")},
 		{Host: "c", Endpoint: at},
 	}}
