@@ -130,6 +130,9 @@ func (m *machine) renewed(t *testing.T, than *pki.Keypair, within time.Duration)
 // and a host whose certificates have ended comes back with its data and its name.
 func TestLeafOnlyHostsAreRenewed(t *testing.T) {
 	t.Parallel()
+	if !*rig.Long {
+		t.Skip("waits until certificates end: -e2e.long")
+	}
 	all, _ := newMachines(t, 3)
 	v, short := version(t), setup.Settings{pki.EnvDuration: "1m"}
 	o := setup.Init{

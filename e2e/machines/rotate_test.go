@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"etcdadm.io/e2e/internal/rig"
 	"etcdadm.io/internal/cli"
 	"etcdadm.io/internal/testetcd"
 )
@@ -15,6 +16,9 @@ import (
 // On machines with systemd and without a store the authorities are rotated while etcdctl writes, with a connection of
 // its own each time and the files that certs issue made. A machine that joins in the middle follows.
 func TestRotateOnMachines(t *testing.T) {
+	if !*rig.Long {
+		t.Skip("takes a minute, and e2e/tls rotates with daemons each time: -e2e.long")
+	}
 	all := boot(t, 4)
 	join := regexp.MustCompile(`(?m)^  (etcdadm join .*)$`)
 	all[0].must("etcdadm", "init", "--host-id", "m1")
@@ -40,8 +44,18 @@ func TestRotateOnMachines(t *testing.T) {
 	calls, failed := 0, []string{}
 	writing.Go(func() {
 		for ctx.Err() == nil {
-			code, out, errs := all[0].command(etcdctl, "--endpoints="+endpoints, "--cacert=/etc/etcd/pki/ca.crt", "--cert=/etc/etcd/pki/etcdctl-etcd-client.crt",
-				"--key=/etc/etcd/pki/etcdctl-etcd-client.key", "--command-timeout=20s", "put", "x", "1")
+			put := func() (int, string, string) {
+				return all[0].command(etcdctl, "--endpoints="+endpoints, "--cacert=/etc/etcd/pki/ca.crt", "--cert=/etc/etcd/pki/etcdctl-etcd-client.crt",
+					"--key=/etc/etcd/pki/etcdctl-etcd-client.key", "--command-timeout=20s", "put", "x", "1")
+			}
+			code, out, errs := put()
+			// etcd drops what reaches it in the milliseconds in which a leader hands over, as at each planned restart, and
+			// etcdctl does not send it again.
+			for range 3 {
+				if code != 0 && strings.Contains(errs, "raft proposal dropped") {
+					code, out, errs = put()
+				}
+			}
 			if calls++; code != 0 {
 				failed = append(failed, out+errs)
 			}
