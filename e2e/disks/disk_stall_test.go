@@ -9,7 +9,7 @@ import (
 	"etcdadm.io/internal/cli"
 )
 
-// The disk of one host stands still: every write to it waits. That is the disk
+// The disk of one host hangs: every write to it waits. That is the disk
 // of raft's leader, of the host that takes a backup, and of the one that makes a
 // restore ready. Whoever asks is told which disk it is, others go on where they
 // can, and nothing waits for a person once the disk goes on.

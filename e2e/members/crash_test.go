@@ -121,7 +121,7 @@ func TestInterruptMovesRaftLeader(t *testing.T) {
 	}
 }
 
-// A leading daemon that stands still is no reason to wait: another leads soon
+// A hung leading daemon is no reason to wait: another leads soon
 // (4.2 s on an idle machine), and when the first goes on it does no harm and
 // follows.
 func TestLeadingDaemonStandsStill(t *testing.T) {

@@ -149,7 +149,7 @@ func TestLeaderPausedBeforeRemoval(t *testing.T) {
 		leader.PausesAt(mark, removal)
 		before := c.Listed()
 		c.Leader(10*time.Second, c.Host(rig.Without(5, leader)[0]), leader)
-		// A daemon that stands still while it writes to the store keeps the
+		// A daemon that hangs while it writes to the store keeps the
 		// lock of a store that is a directory; then the spec waits for it.
 		changed := c.Ctl("-member-count=3", "--backup-store="+c.StoreURL(), "-etcd-version="+c.Options.Version, "configure-cluster")
 		if changed.Code != 0 && !strings.Contains(changed.Stderr, "lock") {

@@ -220,7 +220,7 @@ func (b *breaking) Get(ctx context.Context, key string, o blob.GetOptions) (*blo
 	return object, err
 }
 
-// A store that stands still is given up, and so is one that never answers;
+// A hung store is given up, and so is one that never answers;
 // nothing keeps running.
 func TestStalledTransfersEnd(t *testing.T) {
 	for _, e := range encodings {

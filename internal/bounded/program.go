@@ -15,7 +15,7 @@ import (
 const programAnswers = 10 * time.Second
 
 // Program reads of a program what the kernel reads to begin it, and looks at the directories
-// that its start needs, so that a mount that stands still is met here. The kernel would meet
+// that its start needs, so that a hung mount is met here. The kernel would meet
 // it while Go holds the lock of all starts of processes, and a thread that the next collection
 // of garbage waits for: all of the program would stand still, without a bound and without a
 // word (syscall.forkExec, which tells the scheduler nothing).

@@ -44,7 +44,7 @@ func TestSignalsOfOneMomentAreOne(t *testing.T) {
 // commandWords holds the arguments of a command that a process of this test runs.
 const commandWords = "ETCDADM_TEST_COMMAND"
 
-// A command that waits for what heeds no context, as a file of a disk that stands still
+// A command that waits for what heeds no context, as a file of a hung disk
 // does and a terminal on standard input, ends with the second Ctrl-C.
 func TestASecondSignalEndsACommand(t *testing.T) {
 	if words := os.Getenv(commandWords); words != "" {

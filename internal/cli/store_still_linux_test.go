@@ -12,7 +12,7 @@ import (
 	"etcdadm.io/internal/teststill"
 )
 
-// A file:// store on a mount that stands still is told, and not waited for without
+// A file:// store on a hung mount is told, and not waited for without
 // end; what was opened in time outlives the bound of the opening.
 func TestOpeningAStoreOnAMountThatStandsStill(t *testing.T) {
 	dir := t.TempDir()

@@ -42,7 +42,7 @@ func TestStoppedWaiting(t *testing.T) {
 	}
 }
 
-// A daemon that stands still takes no other one's time, wherever it is named.
+// A hung daemon takes no other one's time, wherever it is named.
 func TestADaemonThatStandsStillIsNotWaitedForAlone(t *testing.T) {
 	still, open := newDaemon(t, "still"), make(chan struct{})
 	still.report = func(ctx context.Context) { <-open } // and heeds nothing

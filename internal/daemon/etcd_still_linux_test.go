@@ -15,7 +15,7 @@ import (
 	"etcdadm.io/internal/teststill"
 )
 
-// A directory of releases on a mount that stands still is told and passed over; the releases
+// A directory of releases on a hung mount is told and passed over; the releases
 // elsewhere are found, and what was found in it before still counts as there.
 func TestReleasesBesideAMountThatStandsStill(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ func sayLastWord(cfg Config, r console.Refusal) {
 	}()
 	select {
 	case <-done:
-	case <-ctx.Done(): // a disk that stands still is left to the end of the program
+	case <-ctx.Done(): // a hung disk is left to the end of the program
 	}
 }
 

@@ -44,7 +44,7 @@ func TestNoRoomForTheLog(t *testing.T) {
 	}
 }
 
-// A log on a mount that stands still is told, and nothing is read of it.
+// A log on a hung mount is told, and nothing is read of it.
 func TestALogOnAMountThatStandsStill(t *testing.T) {
 	var room logRoom
 	file := filepath.Join(teststill.Mount(t), "logs", "etcd.log")

@@ -13,7 +13,7 @@ import (
 	"etcdadm.io/internal/teststill"
 )
 
-// A daemon whose start goes through a mount that stands still says where, and ends
+// A daemon whose start goes through a hung mount says where, and ends
 // when it is asked to.
 func TestAStartOnAMountThatStandsStill(t *testing.T) {
 	t.Parallel()

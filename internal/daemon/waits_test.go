@@ -23,7 +23,7 @@ import (
 	"etcdadm.io/internal/say"
 )
 
-// A disk that stands still over the record of a process keeps nobody from looking how
+// A hung disk over the record of a process keeps nobody from looking how
 // that is doing: a host says that its disk does not answer, and is no silent one.
 func TestStatusDoesNotWaitForTheRecord(t *testing.T) {
 	p, err := NewProcess(t.TempDir(), slog.New(slog.DiscardHandler), func(record.Launch) (runtime.Spec, error) { return runtime.Spec{}, nil }, genuine, func(record.Launch) {})
@@ -154,7 +154,7 @@ type announceFunc func(context.Context) error
 
 func (f announceFunc) Announce(ctx context.Context, _ discovery.Seed) error { return f(ctx) }
 
-// A directory of --discovery on a disk that stands still is said once, keeps nobody from
+// A directory of --discovery on a hung disk is said once, keeps nobody from
 // the other places, and does not hold the daemon's end up.
 func TestAPlaceThatStandsStillHoldsNoOtherUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

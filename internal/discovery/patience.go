@@ -8,7 +8,7 @@ import (
 )
 
 // sourceEnds is what a source may take to end after its context has, in which it says what it waited for. One that does not is a
-// file on a disk or a mount that stands still: the kernel calls nothing off.
+// file on a hung disk or mount: the kernel calls nothing off.
 const sourceEnds = 500 * time.Millisecond
 
 // patience is for a call that may not end with its context. Such a one is left to itself, and no other one is begun before it ends.

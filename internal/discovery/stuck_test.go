@@ -101,7 +101,7 @@ func TestAnAnnouncementThatStandsStill(t *testing.T) {
 	})
 }
 
-// Who ends a watch over a directory that stands still does not wait for the disk.
+// Who ends a watch over a hung directory does not wait for the disk.
 func TestTheEndOfAWatchThatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

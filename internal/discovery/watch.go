@@ -34,7 +34,7 @@ func watchDirectory(ctx context.Context, path string, poll time.Duration) <-chan
 	return out
 }
 
-// forward passes changes on until the watch has ended, or has had the time for it: a look at a disk that stands still keeps nobody
+// forward passes changes on until the watch has ended, or has had the time for it: a look at a hung disk keeps nobody
 // who waits for the end of the channel.
 func forward(ctx context.Context, changes <-chan struct{}, ended <-chan struct{}, out chan<- struct{}) {
 	defer close(out)

@@ -40,7 +40,7 @@ func (f *fallsSilent) Read(p []byte) (int, error) {
 
 const twoKeys = `{"action":"get","node":{"dir":true,"nodes":[{"key":"/a","value":"1"},{"key":"/b","value":"2"}`
 
-// A listing that stands still is given up, with how far it came; the time that is taken
+// A hung listing is given up, with how far it came; the time that is taken
 // for what is done with its keys is not etcd's.
 func TestAListingThatStandsStill(t *testing.T) {
 	t.Parallel()

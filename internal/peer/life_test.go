@@ -222,7 +222,7 @@ func TestShutdownIsBounded(t *testing.T) {
 	wantFailure(t, <-done, ErrUnreachable, true)
 }
 
-// A handler that heeds nothing, as one that waits for a disk that stands still, holds the
+// A handler that heeds nothing, as one that waits for a hung disk, holds the
 // end up no longer than that, and it is said that it still runs.
 func TestShutdownOverAHandlerThatHeedsNothing(t *testing.T) {
 	t.Parallel()

@@ -108,7 +108,7 @@ func (f *Finder) places(version string) []place {
 // be asked: one that answers does so in less, and what is known of it is found.
 const looksLeast = 100 * time.Millisecond
 
-// lookAt looks at a directory that may lie on a mount which stands still, and gives it the
+// lookAt looks at a directory that may lie on a hung mount, and gives it the
 // time that a program is given to answer.
 func lookAt[T any](ctx context.Context, dir string, read func() (T, error)) (T, error) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/internal/teststill"
 )
 
-// A directory that stands still with its mount, one of releases or of one release, hides no
+// A directory on a hung mount, one of releases or of one release, hides no
 // other one: neither of its version, in a later place, nor of another.
 func TestADirectoryThatStandsStillHidesNoOther(t *testing.T) {
 	const all = 8 * time.Second // of which one that stands still has half

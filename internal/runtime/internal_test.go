@@ -416,7 +416,7 @@ func TestStateLockLastsUntilTheLastSharer(t *testing.T) {
 }
 
 // TestKillDoesNotWaitForEver: a process that does not go when it is killed, as one that
-// waits for a disk that stands still, does not hold up whoever started it; and it is
+// waits for a hung disk, does not hold up whoever started it; and it is
 // reaped when it goes.
 func TestKillDoesNotWaitForEver(t *testing.T) {
 	failed := errors.New("it cannot be kept track of")

@@ -14,7 +14,7 @@ import (
 	"etcdadm.io/internal/teststill"
 )
 
-// A start of a program on a mount that stands still fails in its time and says so, and
+// A start of a program on a hung mount fails in its time and says so, and
 // nothing else of the daemon waits for it. Without that the kernel holds a thread of Go's, and
 // with it the whole program at its next collection of garbage: hence a process of its own.
 func TestAProgramOnAMountThatStandsStill(t *testing.T) {

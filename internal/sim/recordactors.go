@@ -11,7 +11,7 @@ import (
 	"etcdadm.io/plan"
 )
 
-// Actors for what the record is written on (docs/adr/023): leaders that stand still
+// Actors for what the record is written on (docs/adr/023): leaders that hang
 // between their decision and its write, people who change their minds, hosts that were
 // given up and come back, and stores that go back, answer late, or do some things only.
 

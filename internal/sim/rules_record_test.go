@@ -204,7 +204,7 @@ func TestRecordDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestRecordDeletedJustBefore: the same with a leader that stands still for four
+// TestRecordDeletedJustBefore: the same with a leader that hangs for four
 // seconds only, so that what it goes by is young enough.
 func TestRecordDeletedJustBefore(t *testing.T) {
 	for _, how := range deletions {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package teststill makes a mount that stands still, for tests of what meets one.
+// Package teststill makes a hung mount, for tests of what meets one.
 package teststill
 
 import (

@@ -11,14 +11,14 @@ import (
 	"etcdadm.io/internal/blob"
 )
 
-// The kernel calls nothing off: over a network file system without its server, or on a disk that stands still, a look at a file
+// The kernel calls nothing off: over a network file system without its server, or on a hung disk, a look at a file
 // lasts until that is back. So whatever a call does with files it does in a goroutine of its own, and who called does not wait
 // for it beyond the context.
 
 const (
 	// callEnds is what a call may take to end after its context has, in which it gives its own reason: the holder of the lock.
 	callEnds = 500 * time.Millisecond
-	// maxCalls bounds the goroutines that a file system which stands still can hold.
+	// maxCalls bounds the goroutines that a hung file system can hold.
 	maxCalls = 256
 )
 

@@ -62,7 +62,7 @@ func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error
 var openings singleflight.Group
 
 // anew are the openings with Options.Anew that have not ended. Each stands on its own, so that
-// no more than anewMost of them are left waiting by a mount that stands still.
+// no more than anewMost of them are left waiting by a hung mount.
 var anew atomic.Int32
 
 const anewMost = 8
@@ -71,7 +71,7 @@ const anewMost = 8
 var errStill = errors.New("a file that configures it has not answered")
 
 // openBeside waits for an opening until ctx ends. It reads files that variables and the URL name, for certificates and the like,
-// and the kernel calls nothing off on a mount that stands still.
+// and the kernel calls nothing off on a hung mount.
 func openBeside(ctx context.Context, scheme, storeURL string, opts Options) (blob.Store, error) {
 	still := func(err error) error {
 		return refuse(scheme+"://…", fmt.Errorf("%w: %w", errStill, err), "look at the disks and mounts of the files that the AWS_, AZURE_ and GOOGLE_ variables name, and ca= in the store's URL")

@@ -52,7 +52,7 @@ func (w *Supervisor) GaveUp(l *Look) bool {
 }
 
 // AwaitOverdue waits for a look that was given up, and returns it if it has not
-// ended when ctx does: a disk or mount that stands still holds up the looks of one
+// ended when ctx does: a hung disk or mount holds up the looks of one
 // moment, however often the host is observed meanwhile.
 func (w *Supervisor) AwaitOverdue(ctx context.Context) *Look {
 	for {
