@@ -80,21 +80,24 @@ func (f *fleet) port() (*testetcd.Port, error) {
 
 // trust makes the authorities, and a client certificate for the watchers.
 func (f *fleet) trust() error {
-	now := time.Now()
-	cas, err := pki.Create(f.pkiDir(), now)
-	if err != nil {
-		return err
+	cas, err := pki.Create(f.pkiDir(), time.Now())
+	if err == nil {
+		f.tls, err = clientOf(cas.Clients)
 	}
+	return err
+}
+
+// clientOf has an authority of clients issue a watcher's certificate.
+func clientOf(clients *pki.Authority) (*tls.Config, error) {
 	request, err := pki.ClientRequest("bench", pki.DefaultLifetime())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	pair, err := cas.Clients.Issue(request, now)
+	pair, err := clients.Issue(request, time.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f.tls = &tls.Config{Certificates: []tls.Certificate{*pair.TLS()}, RootCAs: cas.Clients.Pool(), MinVersion: tls.VersionTLS12}
-	return nil
+	return &tls.Config{Certificates: []tls.Certificate{*pair.TLS()}, RootCAs: clients.Pool(), MinVersion: tls.VersionTLS12}, nil
 }
 
 func (f *fleet) pkiDir() string { return filepath.Join(f.dir, "pki") }

@@ -6,6 +6,7 @@ import "etcdadm.io/internal/testetcd"
 func measures() []measure {
 	return []measure{
 		founding(),
+		freshMachines(),
 		killedFollower(),
 		killedLeader(),
 		wipedDisk("wiped-same", "wiped disk, same identity → healthy voter again", false),
