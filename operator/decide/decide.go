@@ -261,10 +261,21 @@ func (w *World) complete(d *Decision, h Host) Host {
 	return h
 }
 
-// noHost says whether the daemons ask for another host.
+// noHost says whether the daemons ask for another host. They asked before a host took the place where by what is written
+// one votes, or is about to, of which they told no member.
 func (w *World) noHost() bool {
 	t := w.fresh()
-	return t != nil && slices.Contains(t.Blockers, "no-host")
+	if t == nil || !slices.Contains(t.Blockers, "no-host") {
+		return false
+	}
+	for _, set := range w.Intent.VoterSets() {
+		for _, v := range set {
+			if len(t.Members) > 0 && v.Host != "" && !slices.Contains(t.Members, string(v.Host)) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // quorumOf is how many pods may not be drained; 0: there is no budget for one member.

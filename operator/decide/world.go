@@ -195,6 +195,8 @@ type Told struct {
 	// AllUp: each voter is up. Up are the hosts of members that are.
 	AllUp bool
 	Up    []string
+	// Members are the hosts of all members that they told of; empty: of none.
+	Members []string
 	// Paused are hosts whose silence is excused for a while. MayGo are the IDs of pauses whose hosts may be stopped.
 	Paused, MayGo []string
 	// Leads is the host of raft's leader.

@@ -151,6 +151,7 @@ func toldOf(t *control.Status) *decide.Told {
 	out := &decide.Told{At: t.At, Generation: t.Generation, AllUp: len(t.Members) > 0}
 	for _, m := range t.Members {
 		out.AllUp = out.AllUp && (m.Learner || m.Up)
+		out.Members = append(out.Members, string(m.Host))
 		if m.Up {
 			out.Up = append(out.Up, string(m.Host))
 		}
