@@ -76,7 +76,7 @@ type Intervals struct {
 	Alarms        time.Duration // 1 s: between looks of a leader at its own member's alarms
 	Record        time.Duration // 10 s: between writes of the record
 	RecordCalm    time.Duration // the same while no recovery by itself goes by it; Record
-	Status        time.Duration // 2 s: between writes of the status, at least
+	Status        time.Duration // 2 s: between writes of the status, in the long run; a few follow each other 2 s apart
 	Heartbeat     time.Duration // 5 min: between them, at most
 	Discovery     time.Duration // 60 s: between looks for seeds
 

@@ -97,6 +97,7 @@ func (r *Writer) Run(ctx context.Context) {
 	quiet := time.NewTimer(0) // the time between two writes of the status
 	defer quiet.Stop()
 	resting := true
+	pace := allowance{every: r.Status}
 	var written recording
 	var toldAt, recordedAt time.Time
 	for {
@@ -124,14 +125,37 @@ func (r *Writer) Run(ctx context.Context) {
 		}
 		if told || !resting && wake.Ready(r.now) {
 			r.writeStatus(ctx)
-			quiet.Reset(r.Status)
-			resting, toldAt = true, time.Now()
+			toldAt = time.Now()
+			quiet.Reset(pace.took(toldAt))
+			resting = true
 		}
 		if due && (r.recovers() || time.Since(recordedAt) >= r.RecordCalm) {
 			r.writeRecord(ctx, &written)
 			recordedAt = time.Now()
 		}
 	}
+}
+
+// allowance has a few changes told one soon after the other, since what comes first is often half of what happens: a leader's
+// first look, a restart. In the long run there is one for each interval.
+type allowance struct {
+	every time.Duration
+	owed  time.Time // when all that was taken is made up for
+}
+
+const (
+	// allowedAtOnce is how many may be taken soon after each other, and soon is how soon.
+	allowedAtOnce = 5
+	soon          = 2 * time.Second
+)
+
+// took takes one at now, and is how long the next one waits.
+func (a *allowance) took(now time.Time) time.Duration {
+	if a.owed.Before(now) {
+		a.owed = now
+	}
+	a.owed = a.owed.Add(a.every)
+	return max(min(soon, a.every), a.owed.Sub(now)-(allowedAtOnce-1)*a.every)
 }
 
 // beat has the status written though it says nothing else; false: this host leads nothing.

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -65,5 +66,47 @@ func TestStatusIsWrittenAtOnce(t *testing.T) {
 			s, _, err := a.o.Control.ReadStatus(t.Context())
 			return err == nil && s.At.After(last.At) && s.Rule == "third"
 		})
+	})
+}
+
+// A change that follows another one soon is told soon, though a store of this kind is written to seldom. Changes without an end are
+// told one for each interval.
+func TestStatusFollowsAFewChangesSoon(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var rule atomic.Int64
+		a, _, _ := w.three(func(o *Options) {
+			o.Intervals.Status = 10 * time.Second
+			o.Planner = func(plan.Goal, *cluster.Observation) plan.Decision {
+				return plan.Decision{Rule: strconv.FormatInt(rule.Load(), 10), Reason: plan.Say("x"), Done: true}
+			}
+		})
+		change := func() string {
+			next := strconv.FormatInt(rule.Add(1), 10)
+			a.host.change()
+			return next
+		}
+		w.untilLeads(2*time.Second, "a")
+		time.Sleep(2 * time.Minute)
+		for range 3 {
+			next := change()
+			w.until(3*time.Second, "change "+next+" is in the store", func() bool {
+				s, _, err := a.o.Control.ReadStatus(t.Context())
+				return err == nil && s.Rule == next
+			})
+		}
+		var puts atomic.Int64
+		w.store.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+			if c.Op == memory.Put && strings.Contains(c.Key, "status") {
+				puts.Add(1)
+			}
+			return memory.Fault{}
+		})
+		for range 120 {
+			change()
+			time.Sleep(time.Second)
+		}
+		if n := puts.Load(); n < 10 || n > 15 {
+			t.Errorf("%d writes in two minutes", n)
+		}
 	})
 }
