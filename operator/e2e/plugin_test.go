@@ -86,7 +86,7 @@ func TestPluginLooks(t *testing.T) {
 	look("status main", 14, "main-1  1       voter               silent: no answer",
 		"! member-down: main-1 is down (docs/operations/member-down.md)\n    → kubectl --namespace="+ns+" --kubeconfig=")
 	_, out, _ := kubectlEtcdadm(t, ns, "", "status", "main")
-	says(t, out, " exec -it main-2-0 -c etcdadm -- etcdadm member replace main-1 --data-dir=/var/lib/etcdadm\n")
+	says(t, out, " exec -it main-2-0 -c etcdadm -- etcdadm member replace main-1\n")
 	ec := h.see()
 	ec.Status.Blockers = []v1alpha1.Blocker{{Code: "member-down", Sentence: "main-1 is down", Command: "kubectl apply this"}}
 	must(t, h.c.Status().Update(t.Context(), ec))

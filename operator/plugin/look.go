@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/tables"
 	"etcdadm.io/operator/api/v1alpha1"
@@ -79,15 +78,7 @@ func (s *seen) view() tables.View {
 
 // again makes of a command for a host of the cluster one for where this runs.
 func (s *seen) again(command string) string {
-	words := strings.Fields(command)
-	if s.speaker() == "" || len(words) < 2 || words[0] != "etcdadm" || !tables.AsksDaemons(words[1]) {
-		return command
-	}
-	where := s.where()
-	for i := range where {
-		where[i] = cluster.ShellWord(where[i])
-	}
-	return fmt.Sprintf("kubectl %s exec -it %s -c %s -- %s --data-dir=%s", strings.Join(where, " "), cluster.ShellWord(s.speaker()), shape.ContainerName, command, shape.DataDir)
+	return shape.InPod(s.where(), s.speaker(), command)
 }
 
 // speaker is the pod of the leading daemon, where that is known, or else of a host that has one: each daemon hands on what

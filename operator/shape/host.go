@@ -159,7 +159,10 @@ func (c Cluster) pod(n int) corev1.PodSpec {
 		Containers: []corev1.Container{{
 			Name: ContainerName, Image: c.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 			Command: append([]string{program, "pod"}, c.flags(n)...),
-			Env:     []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}}},
+			Env: []corev1.EnvVar{
+				{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}},
+				{Name: "ETCDADM_DATA_DIR", Value: dataDir}, // so that what a person runs in the pod asks its daemon
+			},
 			EnvFrom: c.credentials(),
 			Ports: []corev1.ContainerPort{
 				{Name: "client", ContainerPort: PortClient, Protocol: corev1.ProtocolTCP}, {Name: "peer", ContainerPort: PortPeer, Protocol: corev1.ProtocolTCP},

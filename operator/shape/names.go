@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/tables"
 	"etcdadm.io/operator/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -75,6 +77,20 @@ const (
 	Program = program
 	DataDir = dataDir
 )
+
+// InPod makes of a command for a host of a cluster one that kubectl, with the flags of where the cluster is, runs in a pod of
+// it. One that asks no daemon, or none to ask (pod is empty), stays as it is.
+func InPod(where []string, pod, command string) string {
+	words := strings.Fields(command)
+	if pod == "" || len(words) < 2 || words[0] != "etcdadm" || !tables.AsksDaemons(words[1]) {
+		return command
+	}
+	quoted := []string{"kubectl"}
+	for _, flag := range where {
+		quoted = append(quoted, cluster.ShellWord(flag))
+	}
+	return fmt.Sprintf("%s exec -it %s -c %s -- %s", strings.Join(quoted, " "), cluster.ShellWord(pod), ContainerName, command)
+}
 
 // Cluster is what the shapes are made of.
 type Cluster struct {

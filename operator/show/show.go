@@ -16,6 +16,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/shape"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -49,7 +50,7 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 		if s.fresh() { // who leads, what is up and what is wrong is so now, or not known
 			out.Leader, out.Up = string(t.Leader), int32(up)
 			for _, b := range t.Blockers {
-				shown := v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: b.Command}
+				shown := v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: shape.InPod([]string{"--namespace=" + s.Cluster.Namespace}, s.speaker(), b.Command)}
 				if way := s.World.WayOut(); way != nil && decide.LosesQuorum(b.Code) {
 					shown.Command = s.restore(way)
 				}
@@ -69,6 +70,21 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 }
 
 // restore is the EtcdRestore that a way out is, as a person makes it, again where the last one did not begin in time. Each word
+// speaker is the pod of the leading daemon, or else of a host whose pod has a machine: each daemon hands on what it is asked.
+// It is a host of the operator's own list, since any of the cluster's pods may have written what is told. Empty: there is none.
+func (s Seen) speaker() (pod string) {
+	for _, h := range s.World.Hosts {
+		switch {
+		case s.Nodes[h.Name] == "":
+		case h.Name == string(s.Told.Leader):
+			return h.Name + "-0"
+		case pod == "":
+			pod = h.Name + "-0"
+		}
+	}
+	return pod
+}
+
 // is quoted: some of them may come from a pod.
 func (s Seen) restore(way *decide.WayOut) string {
 	source, in := fmt.Sprintf("survivor: %q", way.Survivor), s.World.Intent
