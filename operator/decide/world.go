@@ -245,6 +245,14 @@ func (w *World) fresh() *Told {
 // Reports says whether the daemons told of themselves lately.
 func (w *World) Reports() bool { return w.fresh() != nil }
 
+// Begins says that who told what was told last runs no more: no host's pod has run since, or it told of a generation that is
+// given up. The daemons tell anew once they run.
+func (w *World) Begins() bool {
+	t := w.Told
+	since := func(h Host) bool { return !h.Runs.IsZero() && !h.Runs.After(t.At) }
+	return t != nil && (t.Generation != 0 && w.Intent != nil && t.Generation < w.Intent.Generation || !slices.ContainsFunc(w.Hosts, since))
+}
+
 // Hears says what the daemons tell of a host now; known is false where they do not say whom they hear.
 func (w *World) Hears(name string) (h ToldHost, heard, known bool) {
 	t := w.fresh()

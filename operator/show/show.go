@@ -48,7 +48,8 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 		up, voters := t.Voters()
 		out.Voters, out.Version = int32(voters), t.Version.String()
 		if s.fresh() { // who leads, what is up and what is wrong is so now, or not known
-			out.Leader, out.Up = string(t.Leader), int32(up)
+			n := int32(up)
+			out.Leader, out.Up = string(t.Leader), &n
 			for _, b := range t.Blockers {
 				shown := v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: shape.InPod([]string{"--namespace=" + s.Cluster.Namespace}, s.speaker(), b.Command)}
 				if way := s.World.WayOut(); way != nil && decide.LosesQuorum(b.Code) {
@@ -69,7 +70,6 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 	return out
 }
 
-// restore is the EtcdRestore that a way out is, as a person makes it, again where the last one did not begin in time. Each word
 // speaker is the pod of the leading daemon, or else of a host whose pod has a machine: each daemon hands on what it is asked.
 // It is a host of the operator's own list, since any of the cluster's pods may have written what is told. Empty: there is none.
 func (s Seen) speaker() (pod string) {
@@ -85,6 +85,7 @@ func (s Seen) speaker() (pod string) {
 	return pod
 }
 
+// restore is the EtcdRestore that a way out is, as a person makes it, again where the last one did not begin in time. Each word
 // is quoted: some of them may come from a pod.
 func (s Seen) restore(way *decide.WayOut) string {
 	source, in := fmt.Sprintf("survivor: %q", way.Survivor), s.World.Intent
@@ -164,13 +165,15 @@ func (s Seen) conditions(out *v1alpha1.ClusterStatus) {
 }
 
 func (s Seen) fresh() bool {
-	return s.Told != nil && s.World.Reports()
+	return s.Told != nil && s.World.Reports() && !s.World.Begins()
 }
 
 func (s Seen) reporting() condition {
 	switch {
 	case s.Told == nil:
 		return condition{v1alpha1.Reporting, metav1.ConditionFalse, "NothingYet", "the daemons have told nothing yet"}
+	case s.World.Begins():
+		return condition{v1alpha1.Reporting, metav1.ConditionFalse, "Starting", "the hosts or a new generation start, and the daemons have told nothing since " + s.Told.At.UTC().Format(time.RFC3339)}
 	case !s.fresh():
 		return condition{v1alpha1.Reporting, metav1.ConditionFalse, "Silent", "the daemons told of themselves last at " + s.Told.At.UTC().Format(time.RFC3339)}
 	}
@@ -179,13 +182,17 @@ func (s Seen) reporting() condition {
 
 func (s Seen) available(out *v1alpha1.ClusterStatus) condition {
 	switch {
+	case s.Told != nil && s.World.Begins():
+		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Starting", "the hosts or a new generation start, and the daemons have told nothing of it yet"}
 	case !s.fresh():
 		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Silent", "nobody has told lately whether a quorum serves"}
 	case out.Voters == 0 && s.World.WayOut() != nil:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "no member is left; status.blockers has the EtcdRestore to apply"}
+	case out.Voters == 0 && s.World.Intent != nil && len(s.World.Intent.Voters) > 0:
+		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", fmt.Sprintf("no member answers; %d are to vote", len(s.World.Intent.Voters))}
 	case out.Voters == 0:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "there are no members yet"}
-	case out.Up <= out.Voters/2:
+	case *out.Up <= out.Voters/2:
 		if s.World.WayOut() != nil {
 			return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost; status.blockers has the EtcdRestore to apply if it does not come back"}
 		}
@@ -235,7 +242,13 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 	available := s.available(out)
 	switch {
 	case !s.Cluster.DeletionTimestamp.IsZero():
-		return not("Deleting", "the cluster is being deleted")
+		text := "the cluster is being deleted"
+		if len(s.Decision.Waits) > 0 {
+			text += ": " + s.Decision.Waits[0].Sentence
+		}
+		return not("Deleting", text)
+	case available.reason == "NoQuorum" && goesOn(s.Decision.Waits):
+		return not(available.reason, available.text)
 	case len(s.Decision.Waits) > 0:
 		w := s.Decision.Waits[0]
 		return not(string(w.Code), w.Sentence)
@@ -247,12 +260,19 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 		return not("Resizing", "the number of voters is not yet the size")
 	case out.Version != s.Cluster.Spec.Version:
 		return not("Upgrading", "not all members run the version")
-	case out.Up != out.Voters:
+	case *out.Up != out.Voters:
 		return not("MemberDown", "not all voters are up")
 	case len(out.Blockers) > 0:
 		return not(reason(out.Blockers[0].Code), out.Blockers[0].Sentence)
 	}
 	return condition{v1alpha1.Ready, metav1.ConditionTrue, "Ready", "all is as the spec asks"}
+}
+
+// goesOn says that nothing but pods is waited for, which is less than a quorum that is lost.
+func goesOn(waits []decide.Wait) bool {
+	return !slices.ContainsFunc(waits, func(w decide.Wait) bool {
+		return !slices.Contains([]decide.Code{decide.Pending, decide.TooManyHosts, decide.Rolling, decide.RollHeld}, w.Code)
+	})
 }
 
 func camel(k decide.Kind) string { return reason(string(k)) }

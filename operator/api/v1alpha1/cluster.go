@@ -384,9 +384,9 @@ type ClusterStatus struct {
 	// Voters is how many members vote.
 	// +optional
 	Voters int32 `json:"voters,omitempty"`
-	// Up is how many of them are up.
+	// Up is how many of them are up; left out where nobody has told lately.
 	// +optional
-	Up int32 `json:"up,omitempty"`
+	Up *int32 `json:"up,omitempty"`
 	// NextHost is the number of the next host, which goes on where the control object was lost.
 	// +optional
 	NextHost int32 `json:"nextHost,omitempty"`

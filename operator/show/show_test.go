@@ -1,0 +1,98 @@
+package show
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/decide"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// seen is a cluster of three, of which so many are up by what was told a minute ago; its pods have run for so long.
+func seen(up int, runs time.Duration) Seen {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	ec := &v1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team a", Name: "main"}, Spec: v1alpha1.ClusterSpec{Size: 3, Version: "3.6.16"}}
+	told := &control.Status{At: now.Add(-time.Minute), Leader: "main-2", Version: cluster.Version{Major: 3, Minor: 6, Patch: 16}}
+	w := &decide.World{Now: now, Intent: &cluster.Intent{Generation: 1}, Told: &decide.Told{At: told.At, Generation: 1}}
+	for i, name := range []string{"main-1", "main-2", "main-3"} {
+		w.Hosts = append(w.Hosts, decide.Host{N: i + 1, Name: name, Set: true, Running: true, Claim: decide.ClaimThere, Runs: now.Add(-runs)})
+		told.Members = append(told.Members, control.MemberStatus{Host: cluster.HostID(name), Member: cluster.MemberID(i + 1), Up: i < up})
+	}
+	return Seen{Cluster: ec, World: w, Told: told, Nodes: map[string]string{"main-1": "a", "main-2": "b"}}
+}
+
+func status(t *testing.T, s Seen) (reason string, out v1alpha1.ClusterStatus) {
+	t.Helper()
+	out = Status(s)
+	c := meta.FindStatusCondition(out.Conditions, v1alpha1.Ready)
+	if c == nil || (c.Status == metav1.ConditionTrue) != (c.Reason == "Ready") {
+		t.Fatalf("%+v", out.Conditions)
+	}
+	return c.Reason, out
+}
+
+// A quorum that is lost is said before a pod that is waited for, and after what forbids everything.
+func TestLostQuorumComesFirst(t *testing.T) {
+	for code, want := range map[decide.Code]string{decide.Pending: "NoQuorum", decide.RollHeld: "NoQuorum", decide.Paused: "Paused"} {
+		s := seen(1, time.Hour)
+		s.Decision.Waits = []decide.Wait{{Code: code, Sentence: "x"}}
+		if got, _ := status(t, s); got != want {
+			t.Errorf("%s: it shows %s, want %s", code, got, want)
+		}
+	}
+}
+
+// What was told before the pods ran that are there now says nothing of now: a cluster that wakes is not ready. None up is not
+// the same as not known.
+func TestWordsOfHostsThatAreGone(t *testing.T) {
+	if got, out := status(t, seen(3, time.Hour)); got != "Ready" || out.Up == nil || *out.Up != 3 {
+		t.Errorf("it shows %s, %v", got, out.Up)
+	}
+	if got, out := status(t, seen(0, time.Hour)); got != "NoQuorum" || out.Up == nil || *out.Up != 0 {
+		t.Errorf("none is up: it shows %s, %v", got, out.Up)
+	}
+	asleep, restored := seen(3, time.Hour), seen(3, time.Hour)
+	restored.World.Intent.Generation = 2
+	for i := range asleep.World.Hosts {
+		asleep.World.Hosts[i].Runs = time.Time{}
+	}
+	for what, s := range map[string]Seen{"it wakes": seen(3, time.Second), "no pod runs": asleep, "another generation begins": restored} {
+		if got, out := status(t, s); got != "Starting" || out.Up != nil || out.Leader != "" {
+			t.Errorf("%s: it shows %s, %v up", what, got, out.Up)
+		}
+	}
+}
+
+// A command for a host runs in a pod of the cluster, and no word of it is the pod's own.
+func TestCommandsRunInPods(t *testing.T) {
+	const in = "kubectl '--namespace=team a' exec -it main-"
+	for what, test := range map[string]struct{ leader, command, want string }{
+		"the leader's":           {"main-2", "etcdadm member replace main-1", in + "2-0 -c etcdadm -- etcdadm member replace main-1"},
+		"a leader without a pod": {"main-3", "etcdadm member replace main-1", in + "1-0 -c etcdadm -- etcdadm member replace main-1"},
+		"a leader of its own":    {"other-1; rm", "etcdadm status", in + "1-0 -c etcdadm -- etcdadm status"},
+		"for anywhere":           {"main-2", "etcdadm download 3.6.16", "etcdadm download 3.6.16"},
+		"none":                   {"main-2", "", ""},
+	} {
+		s := seen(3, time.Hour)
+		s.Told.Leader, s.Told.Blockers = cluster.HostID(test.leader), []control.BlockerStatus{{Code: "member-down", Sentence: "x", Command: test.command}}
+		if _, out := status(t, s); len(out.Blockers) != 1 || out.Blockers[0].Command != test.want {
+			t.Errorf("%s: %+v, want %s", what, out.Blockers, test.want)
+		}
+	}
+}
+
+// Who waits for the end of a cluster is told what it waits for.
+func TestDeletingSaysWhatFor(t *testing.T) {
+	s := seen(3, time.Hour)
+	s.Cluster.DeletionTimestamp = &metav1.Time{Time: s.World.Now}
+	s.Decision.Waits = []decide.Wait{{Code: decide.BackupMissing, Sentence: "a drill is to prove it"}}
+	_, out := status(t, s)
+	if c := meta.FindStatusCondition(out.Conditions, v1alpha1.Ready); c.Reason != "Deleting" || !strings.Contains(c.Message, "a drill is to prove it") {
+		t.Errorf("it says %s", c.Message)
+	}
+}
