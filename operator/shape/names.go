@@ -79,10 +79,16 @@ const (
 )
 
 // InPod makes of a command for a host of a cluster one that kubectl, with the flags of where the cluster is, runs in a pod of
-// it. One that asks no daemon, or none to ask (pod is empty), stays as it is.
+// it. One that changes the machine, such as a download, has none in a pod: empty. Another program's, and any while there is no
+// pod to ask, stay as they are.
 func InPod(where []string, pod, command string) string {
 	words := strings.Fields(command)
-	if pod == "" || len(words) < 2 || words[0] != "etcdadm" || !tables.AsksDaemons(words[1]) {
+	switch {
+	case len(words) < 2 || words[0] != "etcdadm":
+		return command
+	case !tables.AsksDaemons(words[1]):
+		return ""
+	case pod == "":
 		return command
 	}
 	quoted := []string{"kubectl"}

@@ -65,6 +65,12 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 	}
 	for _, h := range s.World.Hosts {
 		out.Hosts = append(out.Hosts, s.host(h))
+		if told := func(w decide.Wait) bool { return w.Host == h.Name }; h.Running && h.Stuck != "" && !slices.ContainsFunc(s.Decision.Waits, told) {
+			out.Blockers = append(out.Blockers, v1alpha1.Blocker{
+				Code: string(decide.Pending), Sentence: fmt.Sprintf("the pod of %s does not run: %s", h.Name, h.Stuck),
+				Command: fmt.Sprintf("kubectl --namespace=%s describe pod %s-0", cluster.ShellWord(s.Cluster.Namespace), h.Name),
+			})
+		}
 	}
 	s.conditions(&out)
 	return out
@@ -253,7 +259,11 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 		w := s.Decision.Waits[0]
 		return not(string(w.Code), w.Sentence)
 	case s.Told == nil || s.Told.At.Before(s.World.Since):
-		return not("Creating", "the daemons have told nothing yet")
+		text := "the daemons have told nothing yet"
+		if len(out.Blockers) > 0 {
+			text += "; " + out.Blockers[0].Sentence
+		}
+		return not("Creating", text)
 	case available.is != metav1.ConditionTrue:
 		return not(available.reason, available.text)
 	case out.Voters != s.Cluster.Spec.Size:

@@ -75,7 +75,8 @@ func TestCommandsRunInPods(t *testing.T) {
 		"the leader's":           {"main-2", "etcdadm member replace main-1", in + "2-0 -c etcdadm -- etcdadm member replace main-1"},
 		"a leader without a pod": {"main-3", "etcdadm member replace main-1", in + "1-0 -c etcdadm -- etcdadm member replace main-1"},
 		"a leader of its own":    {"other-1; rm", "etcdadm status", in + "1-0 -c etcdadm -- etcdadm status"},
-		"for anywhere":           {"main-2", "etcdadm download 3.6.16", "etcdadm download 3.6.16"},
+		"for a machine":          {"main-2", "etcdadm download 3.6.16", ""},
+		"of another program":     {"main-2", "ntpdate x", "ntpdate x"},
 		"none":                   {"main-2", "", ""},
 	} {
 		s := seen(3, time.Hour)
@@ -94,5 +95,24 @@ func TestDeletingSaysWhatFor(t *testing.T) {
 	_, out := status(t, s)
 	if c := meta.FindStatusCondition(out.Conditions, v1alpha1.Ready); c.Reason != "Deleting" || !strings.Contains(c.Message, "a drill is to prove it") {
 		t.Errorf("it says %s", c.Message)
+	}
+}
+
+// A pod that does not run is said with its kubelet's or scheduler's word, also before any daemon told anything.
+func TestStuckPodIsSaid(t *testing.T) {
+	s := seen(2, time.Hour)
+	s.World.Hosts[2].Runs, s.World.Hosts[2].Stuck = time.Time{}, "Unschedulable"
+	got, out := status(t, s)
+	if n := len(out.Blockers); got != "MemberDown" || n != 1 || out.Blockers[0].Code != string(decide.Pending) || out.Blockers[0].Command != "kubectl --namespace='team a' describe pod main-3-0" {
+		t.Errorf("it shows %s, %+v", got, out.Blockers)
+	}
+	s.Decision.Waits = []decide.Wait{{Code: decide.Pending, Host: "main-3", Sentence: "main-3 does not run yet"}}
+	if _, out := status(t, s); len(out.Blockers) != 1 {
+		t.Errorf("it is said twice: %+v", out.Blockers)
+	}
+	s.Decision.Waits, s.Told, s.World.Told = nil, nil, nil
+	got, out = status(t, s)
+	if c := meta.FindStatusCondition(out.Conditions, v1alpha1.Ready); got != "Creating" || !strings.Contains(c.Message, "Unschedulable") {
+		t.Errorf("it shows %s: %s", got, c.Message)
 	}
 }
