@@ -130,6 +130,8 @@ type BackupsView struct {
 	// was good, as far as this leader has seen; it may be older than those. Zero:
 	// none is known.
 	Drilled time.Time `json:"drilled,omitzero"`
+	// Unlisted is why the store did not list them when it was asked last; empty: it did, or was not asked.
+	Unlisted string `json:"unlisted,omitempty"`
 	// Interval is how often one is wanted; zero: never by itself.
 	Interval time.Duration `json:"interval,omitempty"`
 	// DrillInterval is how often one is to be restored into an etcd that is

@@ -266,6 +266,12 @@ func TestAFailedBackupIsToldWithItsHint(t *testing.T) {
 		}
 		return v.Notices[0].Advice
 	}
+	unlisted := step.Look(decision.Goal{Kind: decision.Converge}, then(wants, func(o *cluster.Observation) {
+		o.Backups.At, o.Backups.Unlisted = time.Time{}, "403 SignatureDoesNotMatch"
+	})(t))
+	if d := upkeep.BackUp(unlisted); d != nil || len(unlisted.Notices) != 1 || unlisted.Notices[0].Code != "backup-failed" || !strings.Contains(unlisted.Notices[0].Sentence.String(), "403 SignatureDoesNotMatch") {
+		t.Errorf("a store that lists nothing: %+v, %+v", d, unlisted.Notices)
+	}
 	periodic := step.Look(decision.Goal{Kind: decision.Converge}, then(wants, failed(""))(t))
 	_ = upkeep.BackUp(periodic)
 	before := step.Look(decision.Goal{Kind: decision.Converge}, then(wants, failed("c"))(t))

@@ -145,9 +145,10 @@ func (l *look) listBackups(ctx context.Context, w *Watcher) {
 	all, err := w.Catalogue.List(ctx)
 	w.Say("backups", "cannot list the backups in the store", err)
 	if err != nil {
+		b.Unlisted = say.Explain(err)
 		return
 	}
-	b.At, b.Newest, l.queue.ended = l.at.UTC().Round(0), slices.Clone(all[:min(len(all), newestShown)]), ended
+	b.Unlisted, b.At, b.Newest, l.queue.ended = "", l.at.UTC().Round(0), slices.Clone(all[:min(len(all), newestShown)]), ended
 	b.Proven = l.newestProven(ctx, w, b.Proven)
 	b.Encrypted = nil
 	if e, ok := w.Catalogue.Encrypted(); ok {

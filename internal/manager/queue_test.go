@@ -14,13 +14,14 @@ import (
 type shelf struct {
 	all    []cluster.Backup // the newest first
 	err    error            // of Find and Proven
+	denied error            // of List
 	walked int
 	lists  int
 }
 
 func (s *shelf) List(context.Context) ([]cluster.Backup, error) {
 	s.lists++
-	return s.all[:min(len(s.all), newestShown)], nil
+	return s.all[:min(len(s.all), newestShown)], s.denied
 }
 
 func (s *shelf) Proven(context.Context) (cluster.Backup, bool, error) {
@@ -50,6 +51,21 @@ func (s *shelf) Find(_ context.Context, name string) (cluster.Backup, bool, erro
 		return cluster.Backup{}, false, s.err
 	}
 	return s.all[i], true, nil
+}
+
+// A store that does not list its backups says why, until it does.
+func TestUnlistedBackups(t *testing.T) {
+	s := &shelf{denied: errors.New("403 SignatureDoesNotMatch")}
+	m, l := watching(s), &look{at: time.Now()}
+	l.listBackups(t.Context(), m.Watcher)
+	if b := l.queue.backups; !b.At.IsZero() || b.Unlisted != "403 SignatureDoesNotMatch" {
+		t.Errorf("denied: %+v", b)
+	}
+	s.denied = nil
+	l.listBackups(t.Context(), m.Watcher)
+	if b := l.queue.backups; b.At.IsZero() || b.Unlisted != "" {
+		t.Errorf("listed: %+v", b)
+	}
 }
 
 // The newest proven backup is known as long as it is there and good, however

@@ -36,7 +36,13 @@ func BackUp(v *step.View) *decision.Decision {
 		}
 	}
 	every := v.Obs.Backups.Interval
-	if every <= 0 || v.Obs.Backups.At.IsZero() {
+	if every <= 0 {
+		return nil
+	}
+	if v.Obs.Backups.At.IsZero() {
+		if why := v.Obs.Backups.Unlisted; why != "" {
+			v.Notice("backup-failed", "", "no backup is taken before the store lists those that are there: {error}", why)
+		}
 		return nil
 	}
 	last := v.NewestBackup()
