@@ -133,7 +133,7 @@ var (
 var foreign = []string{
 	"force-new-cluster", "max-learners", "no-password", "limit", // etcd, etcdctl
 	"config", "upload-certs", "etcd-servers", "raw", "replicas", "type", "server-side", "field-selector", // kubeadm, kube-apiserver, kubectl
-	"set", "dest-cacert", "dest-cert", "dest-key", // helm, etcdctl make-mirror
+	"set", "take-ownership", "dest-cacert", "dest-cert", "dest-key", // helm, etcdctl make-mirror
 	"check", "purge", "now", "log-file", "also-stdout", // sha256sum, dpkg, systemctl, the images' go-runner
 	"x",                                         // how flags are written
 	"logtostderr", "alsologtostderr", "vmodule", // klog's, defined in a loop
