@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -26,12 +25,14 @@ const (
 	envKey      = "AZURE_STORAGE_KEY"
 	envSAS      = "AZURE_STORAGE_SAS_TOKEN"
 	envEndpoint = "AZURE_STORAGE_ENDPOINT"
+
+	envClientSecret = "AZURE_CLIENT_SECRET"
 )
 
 // Credentials are the variables that say who asks: ours, and the SDK's.
 var Credentials = []string{
 	envKey, envSAS,
-	"AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_CLIENT_CERTIFICATE_PASSWORD",
+	"AZURE_TENANT_ID", "AZURE_CLIENT_ID", envClientSecret, "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_CLIENT_CERTIFICATE_PASSWORD",
 	"AZURE_CLIENT_SEND_CERTIFICATE_CHAIN", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_USERNAME", "AZURE_PASSWORD", "AZURE_TOKEN_CREDENTIALS",
 }
 
@@ -48,9 +49,9 @@ type config struct {
 	sas      string // without a question mark
 }
 
-// Check tells whether Open would understand the URL in this environment.
-func Check(storeURL string) error {
-	_, err := configure(storeURL)
+// Check tells whether Open would understand the URL.
+func Check(storeURL string, opts Options) error {
+	_, err := configure(storeURL, opts)
 	return err
 }
 
@@ -65,7 +66,7 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c, err := configure(storeURL)
+	c, err := configure(storeURL, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 
 var parameters = []string{"endpoint", "ca"}
 
-func configure(storeURL string) (config, error) {
+func configure(storeURL string, opts Options) (config, error) {
 	place, err := remote.Parse(storeURL, parameters...)
 	if err != nil {
 		return config{}, err
@@ -88,7 +89,7 @@ func configure(storeURL string) (config, error) {
 	refuse := func(err error, advice string) (config, error) {
 		return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: err, Advice: advice}
 	}
-	c := config{place: place, account: os.Getenv(envAccount), ca: place.Params["ca"], key: os.Getenv(envKey), sas: strings.TrimPrefix(os.Getenv(envSAS), "?")}
+	c := config{place: place, account: opts.Getenv(envAccount), ca: place.Params["ca"], key: opts.Getenv(envKey), sas: strings.TrimPrefix(opts.Getenv(envSAS), "?")}
 	if c.account == "" || c.account == place.Bucket {
 		c.account = place.Bucket
 		var folder string
@@ -99,7 +100,7 @@ func configure(storeURL string) (config, error) {
 				"set AZURE_STORAGE_ACCOUNT, or write azureblob://account/container/folder")
 		}
 	}
-	endpoint := cmp.Or(place.Params["endpoint"], os.Getenv(envEndpoint), "https://"+c.account+".blob.core.windows.net")
+	endpoint := cmp.Or(place.Params["endpoint"], opts.Getenv(envEndpoint), "https://"+c.account+".blob.core.windows.net")
 	u, err := remote.Endpoint(endpoint)
 	if err != nil {
 		return refuse(err, "write it like AZURE_STORAGE_ENDPOINT=https://account.blob.core.windows.net")
@@ -108,11 +109,14 @@ func configure(storeURL string) (config, error) {
 	if c.key == "" && c.sas == "" && u.Scheme == "http" {
 		return refuse(errors.New("tokens are not sent over http://"), "set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or use https://")
 	}
+	if opts.Given != nil && c.key == "" && c.sas == "" && opts.Getenv(envClientSecret) == "" {
+		return refuse(remote.ErrCredentials, "give AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET")
+	}
 	return c, nil
 }
 
 func connect(c config, opts Options) (*container.Client, *named, error) {
-	transport, err := remote.Transport(opts.Stall, c.ca)
+	transport, err := opts.Transport(c.ca)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,15 +139,22 @@ func connect(c config, opts Options) (*container.Client, *named, error) {
 		client, err := container.NewClientWithNoCredential(url+"?"+c.sas, &container.ClientOptions{ClientOptions: options})
 		return client, nil, err
 	}
-	chain, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{
-		ClientOptions: azcore.ClientOptions{Transport: options.Transport, Telemetry: options.Telemetry},
-	})
+	chain, err := identity(opts, azcore.ClientOptions{Transport: options.Transport, Telemetry: options.Telemetry})
 	if err != nil {
-		return nil, nil, remote.ErrCredentials
+		return nil, nil, remote.ErrCredentials // the cause may repeat what was given
 	}
 	credential := &named{TokenCredential: chain, turn: make(chan struct{}, 1)}
 	client, err := container.NewClient(url, credential, &container.ClientOptions{ClientOptions: options})
 	return client, credential, err
+}
+
+// identity is the service principal that is given, or who this process is for Azure.
+func identity(opts Options, how azcore.ClientOptions) (azcore.TokenCredential, error) {
+	if opts.Given != nil {
+		return azidentity.NewClientSecretCredential(opts.Getenv("AZURE_TENANT_ID"), opts.Getenv("AZURE_CLIENT_ID"), opts.Getenv(envClientSecret),
+			&azidentity.ClientSecretCredentialOptions{ClientOptions: how})
+	}
+	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: how})
 }
 
 // tokenTimeout bounds the wait for an access token that the SDK asks for in the middle of a call: it has all of its calls wait for

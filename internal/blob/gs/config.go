@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 
@@ -34,13 +33,18 @@ type config struct {
 	// open: nothing that authenticates is sent; so it is over plain HTTP.
 	open bool
 	ca   string
+	// key is a service account's, in JSON; empty: it is looked for.
+	key string
 }
 
-// Check tells whether Open would understand the URL in this environment.
-func Check(storeURL string) error {
+// givenCredentials is the variable of a service account's key where all is given: the JSON itself.
+const givenCredentials = "GOOGLE_CREDENTIALS"
+
+// Check tells whether Open would understand the URL.
+func Check(storeURL string, opts Options) error {
 	place, err := remote.Parse(storeURL, "endpoint", "ca")
 	if err == nil {
-		_, err = configure(place)
+		_, err = configure(place, opts)
 	}
 	return err
 }
@@ -58,14 +62,14 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := configure(place)
+	c, err := configure(place, opts)
 	if err != nil {
 		return nil, err
 	}
 	if opts.Stall <= 0 {
 		opts.Stall = remote.Stall
 	}
-	base, err := remote.Transport(opts.Stall, c.ca)
+	base, err := opts.Transport(c.ca)
 	if err != nil {
 		return nil, untrusted(place, err)
 	}
@@ -78,10 +82,13 @@ func untrusted(place remote.Location, err error) error {
 	return &blob.Error{Op: "open", Object: "store " + place.String(), Err: err, Advice: "name a file with PEM certificates"}
 }
 
-func configure(place remote.Location) (config, error) {
+func configure(place remote.Location, opts Options) (config, error) {
 	c := config{ca: place.Params["ca"]}
+	if opts.Given != nil {
+		c.key = opts.Getenv(givenCredentials)
+	}
 	raw := place.Params["endpoint"]
-	if emulator := os.Getenv(envEmulator); raw == "" && emulator != "" {
+	if emulator := opts.Getenv(envEmulator); raw == "" && emulator != "" {
 		if !strings.Contains(emulator, "://") {
 			emulator = "http://" + emulator
 		}
@@ -97,10 +104,11 @@ func configure(place remote.Location) (config, error) {
 		}
 		c.endpoint, c.open = u, c.open || u.Scheme == "http"
 	}
-	if c.ca != "" {
-		if _, err := remote.Transport(0, c.ca); err != nil {
-			return config{}, untrusted(place, err)
-		}
+	if _, err := opts.Transport(c.ca); err != nil {
+		return config{}, untrusted(place, err)
+	}
+	if opts.Given != nil && c.key == "" && !c.open {
+		return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: remote.ErrCredentials, Advice: "give " + givenCredentials + ": the key of a service account, as JSON"}
 	}
 	return c, nil
 }
@@ -164,7 +172,11 @@ func (s *Store) connect(ctx context.Context) (*storage.ObjectsService, *tokens, 
 	var given *tokens
 	if !s.config.open {
 		scopes := option.WithScopes(storage.DevstorageReadWriteScope)
-		found, err := api.Creds(ctx, scopes)
+		asks := []option.ClientOption{scopes}
+		if s.config.key != "" {
+			asks = append(asks, option.WithAuthCredentialsJSON(option.ServiceAccount, []byte(s.config.key)))
+		}
+		found, err := api.Creds(ctx, asks...)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: %w", remote.ErrCredentials, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"etcdadm.io/internal/blob/gs"
 	"etcdadm.io/internal/blob/kubernetes"
 	"etcdadm.io/internal/blob/memory"
+
 	"etcdadm.io/internal/blob/s3"
 )
 
@@ -31,6 +32,9 @@ type Options struct {
 	// Anew is a number of the caller's own where the environment was changed for this opening:
 	// it joins none that may have read the one from before. Zero: any will do.
 	Anew uint64
+	// Given are the variables by which a store across a network is reached, in place of this process's environment, files and
+	// machine: for a program that opens stores of others. See remote.Options.Given. Nil: the environment says.
+	Given map[string]string
 }
 
 // known names all schemes, for an error about one that is not among them.
@@ -50,8 +54,8 @@ func Open(ctx context.Context, storeURL string, opts Options) (blob.Store, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	switch scheme, _, _ := strings.Cut(strings.ToLower(storeURL), "://"); scheme {
-	case "file", "mem": // the one ends with ctx by itself, the other waits for nothing
+	switch scheme, _, _ := strings.Cut(strings.ToLower(storeURL), "://"); {
+	case scheme == "file", scheme == "mem", opts.Given != nil: // the first ends with ctx by itself, the others wait for no file
 		return openNow(ctx, storeURL, opts)
 	default:
 		return openBeside(ctx, scheme, storeURL, opts)
@@ -96,9 +100,13 @@ func openBeside(ctx context.Context, scheme, storeURL string, opts Options) (blo
 }
 
 func openNow(ctx context.Context, storeURL string, opts Options) (blob.Store, error) {
-	l, err := parse(storeURL)
+	given := s3.Options{Given: opts.Given}
+	l, err := parse(storeURL, given)
 	if err != nil {
 		return nil, err
+	}
+	if opts.Given != nil && !l.remote() {
+		return nil, refuse(l.scheme+"://…", errors.New("it is a store of one machine or one Kubernetes"), "name one that others reach, too, such as s3://bucket/folder")
 	}
 	switch l.scheme {
 	case "file":
@@ -106,11 +114,11 @@ func openNow(ctx context.Context, storeURL string, opts Options) (blob.Store, er
 	case "mem":
 		return memory.New(), nil
 	case "azureblob":
-		return opened(azure.Open(ctx, storeURL, azure.Options{}))
+		return opened(azure.Open(ctx, storeURL, given))
 	case "gs":
-		return opened(gs.Open(ctx, storeURL, gs.Options{}))
+		return opened(gs.Open(ctx, storeURL, given))
 	case "s3":
-		return opened(s3.Open(ctx, storeURL, s3.Options{}))
+		return opened(s3.Open(ctx, storeURL, given))
 	case kubernetes.Scheme:
 		return opened(kubernetes.Open(ctx, storeURL, kubernetes.Options{Create: opts.Create}))
 	}
@@ -127,8 +135,8 @@ func opened[S blob.Store](store S, err error) (blob.Store, error) {
 
 // Credentialed tells whether a store of this URL asks who wants something of it, and the environment says.
 func Credentialed(storeURL string) bool {
-	l, err := parse(storeURL)
-	return err == nil && l.scheme != "file" && l.scheme != "mem" && l.scheme != kubernetes.Scheme // whose files are read each time
+	l, err := parse(storeURL, s3.Options{})
+	return err == nil && l.remote() // that in Kubernetes has files, which are read each time
 }
 
 // InKubernetes tells whether a URL is of a store in ConfigMaps: small, without the hosts' announcements, and read by many.
@@ -162,7 +170,7 @@ func Environment(environ []string) map[string]string {
 
 // CheckURL tells what is wrong with a URL, without opening anything.
 func CheckURL(storeURL string) error {
-	_, err := parse(storeURL)
+	_, err := parse(storeURL, s3.Options{})
 	return err
 }
 
@@ -172,7 +180,12 @@ type location struct {
 	path   string // of a file store: absolute and clean
 }
 
-func parse(storeURL string) (location, error) {
+// remote tells whether it is a bucket, or the like.
+func (l location) remote() bool {
+	return l.scheme != "file" && l.scheme != "mem" && l.scheme != kubernetes.Scheme
+}
+
+func parse(storeURL string, given s3.Options) (location, error) {
 	const example = "write it like file:///var/backups/etcd or s3://bucket/folder"
 	if storeURL == "" {
 		return location{}, refuse("without a URL", errors.New("the URL is empty"), example)
@@ -194,11 +207,11 @@ func parse(storeURL string) (location, error) {
 		}
 		return location{scheme: scheme}, nil
 	case s3.Services[scheme].Name != "":
-		return location{scheme: "s3"}, s3.Check(storeURL)
+		return location{scheme: "s3"}, s3.Check(storeURL, given)
 	case scheme == "azureblob":
-		return location{scheme: scheme}, azure.Check(storeURL)
+		return location{scheme: scheme}, azure.Check(storeURL, given)
 	case scheme == "gs":
-		return location{scheme: scheme}, gs.Check(storeURL)
+		return location{scheme: scheme}, gs.Check(storeURL, given)
 	case scheme == kubernetes.Scheme:
 		return location{scheme: scheme}, kubernetes.Check(storeURL)
 	case scheme == "swift":

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"os"
 	"time"
 
 	"etcdadm.io/internal/blob"
@@ -14,6 +16,40 @@ import (
 type Options struct {
 	// Stall is the time after which a connection on which nothing moves is cut; 0: that of the package.
 	Stall time.Duration
+	// Given, where it is not nil, are the variables that say how the store is reached and who asks. Then nothing of this
+	// process's environment, of its files or of its machine is looked at for that: they are not those of who gave the URL.
+	Given map[string]string
+}
+
+// GivenCA is the key in Options.Given of PEM certificates to trust beside the system's.
+const GivenCA = "ca.crt"
+
+// Getenv is a variable: a given one, or that of the environment.
+func (o Options) Getenv(name string) string {
+	if o.Given != nil {
+		return o.Given[name]
+	}
+	return os.Getenv(name)
+}
+
+// Trust makes a transport trust what is given, or the file that the URL names; empty: it names none.
+func (o Options) Trust(t *http.Transport, caFile string) error {
+	switch {
+	case o.Given != nil && caFile != "":
+		return fmt.Errorf("ca= names a file, and none is read here: give the certificates themselves, as %s", GivenCA)
+	case o.Given[GivenCA] != "":
+		return trust(t, []byte(o.Given[GivenCA]), GivenCA)
+	case caFile == "":
+		return nil
+	}
+	return Trust(t, caFile)
+}
+
+// Transport is a new one, tuned. A caFile that is not empty holds PEM certificates to trust beside the system's.
+func (o Options) Transport(caFile string) (*http.Transport, error) {
+	t := &http.Transport{}
+	Tune(t, o.Stall)
+	return t, o.Trust(t, caFile)
 }
 
 // Driver does what one service does, with objects by their names in its bucket. Its errors are the sentinels of package blob or

@@ -64,12 +64,7 @@ func Tune(t *http.Transport, stall time.Duration) {
 
 // Transport is a new transport, tuned. A caFile that is not empty holds PEM certificates to trust beside the system's.
 func Transport(stall time.Duration, caFile string) (*http.Transport, error) {
-	t := &http.Transport{}
-	Tune(t, stall)
-	if caFile == "" {
-		return t, nil
-	}
-	return t, Trust(t, caFile)
+	return Options{Stall: stall}.Transport(caFile)
 }
 
 // MaxCABundle bounds a file of certificates, in bytes; a system's has a quarter of a megabyte.
@@ -81,12 +76,16 @@ func Trust(t *http.Transport, caFile string) error {
 	if err != nil {
 		return fmt.Errorf("read CA bundle: %w", err)
 	}
+	return trust(t, pem, caFile)
+}
+
+func trust(t *http.Transport, pem []byte, named string) error {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool() // this system keeps none; the file's are what there is
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("read CA bundle %s: %w", caFile, errors.New("there is no certificate in it"))
+		return fmt.Errorf("read CA bundle %s: %w", named, errors.New("there is no certificate in it"))
 	}
 	if t.TLSClientConfig == nil {
 		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}

@@ -203,7 +203,7 @@ func TestStyles(t *testing.T) {
 			t.Errorf("with $S3_ENDPOINT, %q: asked %s, want %s", query, got, want)
 		}
 	}
-	if err := Check("s3://backups?style=hosted"); err == nil || !strings.Contains(err.Error(), "style=hosted is not known") {
+	if err := Check("s3://backups?style=hosted", Options{}); err == nil || !strings.Contains(err.Error(), "style=hosted is not known") {
 		t.Errorf("%v", err)
 	}
 }

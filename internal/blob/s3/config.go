@@ -71,16 +71,17 @@ type config struct {
 	ca       string
 	key      string // with secret; empty: the SDK's chain
 	secret   string
+	session  string // of a given key that does not last
 }
 
 // parameters are those that a store's URL may have.
 var parameters = []string{"endpoint", "region", "ca", "style"}
 
-// Check tells whether Open would understand the URL in this environment.
-func Check(storeURL string) error {
+// Check tells whether Open would understand the URL.
+func Check(storeURL string, opts Options) error {
 	place, err := remote.Parse(storeURL, parameters...)
 	if err == nil {
-		_, err = configure(place)
+		_, err = configure(place, opts)
 	}
 	return err
 }
@@ -95,7 +96,7 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := configure(place)
+	c, err := configure(place, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +106,15 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 		opts.Stall = remote.Stall
 	}
 	var slow aws.Config
-	if err = checkFiles(); err == nil {
-		slow, err = load(ctx, c, patience*opts.Stall)
+	if opts.Given == nil {
+		err = checkFiles()
+	}
+	if err == nil {
+		slow, err = load(ctx, c, opts, patience)
 	}
 	if err == nil {
 		s.patient = slow.HTTPClient
-		s.aws, err = load(ctx, c, opts.Stall)
+		s.aws, err = load(ctx, c, opts, 1)
 	}
 	if err != nil {
 		return nil, &blob.Error{Op: "open", Object: "store " + s.String(), Err: err, Advice: "check the AWS_ variables and the files that they name"}
@@ -118,16 +122,19 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-func configure(place remote.Location) (config, error) {
+func configure(place remote.Location, opts Options) (config, error) {
 	refuse := func(err error, advice string) (config, error) {
 		return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: err, Advice: advice}
 	}
 	c := config{
-		endpoint: cmp.Or(place.Params["endpoint"], os.Getenv(envEndpoint)),
-		region:   cmp.Or(place.Params["region"], os.Getenv(envRegion)),
+		endpoint: cmp.Or(place.Params["endpoint"], opts.Getenv(envEndpoint)),
+		region:   cmp.Or(place.Params["region"], opts.Getenv(envRegion)),
 		ca:       place.Params["ca"],
-		key:      os.Getenv(envKey),
-		secret:   os.Getenv(envSecret),
+		key:      opts.Getenv(envKey),
+		secret:   opts.Getenv(envSecret),
+	}
+	if opts.Given != nil {
+		c.giveSDK(opts)
 	}
 	style := place.Params["style"]
 	if style != "" && style != "path" && style != "virtual" {
@@ -161,7 +168,19 @@ func configure(place remote.Location) (config, error) {
 	if (c.key == "") != (c.secret == "") {
 		return refuse(errors.New("of S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY only one is set"), "set both, or neither")
 	}
+	if opts.Given != nil && c.key == "" {
+		return refuse(remote.ErrCredentials, "give S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	}
 	return c, nil
+}
+
+// giveSDK takes from what is given what the SDK else takes from the environment.
+func (c *config) giveSDK(opts Options) {
+	c.endpoint = cmp.Or(c.endpoint, opts.Getenv("AWS_ENDPOINT_URL_S3"), opts.Getenv("AWS_ENDPOINT_URL"))
+	c.region = cmp.Or(c.region, opts.Getenv("AWS_REGION"), opts.Getenv("AWS_DEFAULT_REGION"))
+	if c.key == "" && c.secret == "" {
+		c.key, c.secret, c.session = opts.Getenv("AWS_ACCESS_KEY_ID"), opts.Getenv("AWS_SECRET_ACCESS_KEY"), opts.Getenv("AWS_SESSION_TOKEN")
+	}
 }
 
 // checkFiles refuses what is no file where the SDK opens one by itself: its open of a pipe waits until somebody writes there, and its
@@ -182,14 +201,13 @@ func checkFiles() error {
 	return nil
 }
 
-// load reads the SDK's configuration: environment and files. Credentials are got when they are needed.
-func load(ctx context.Context, c config, stall time.Duration) (aws.Config, error) {
+// load reads the SDK's configuration: environment and files, or neither where all is given. Credentials are got when they are
+// needed. A connection may stand still so many times longer than opts says.
+func load(ctx context.Context, c config, opts Options, times time.Duration) (aws.Config, error) {
 	var trust error
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		remote.Tune(t, stall)
-		if c.ca != "" {
-			trust = remote.Trust(t, c.ca)
-		}
+		remote.Tune(t, times*opts.Stall)
+		trust = opts.Trust(t, c.ca)
 	})
 	if trust != nil {
 		return aws.Config{}, trust
@@ -199,16 +217,23 @@ func load(ctx context.Context, c config, stall time.Duration) (aws.Config, error
 		awsconfig.WithLogger(logging.Nop{}),
 	}
 	if c.key != "" {
-		choices = append(choices, awsconfig.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.key, c.secret, "")))
+		choices = append(choices, awsconfig.WithCredentialsProvider(static(c)))
 	}
-	loaded, err := awsconfig.LoadDefaultConfig(ctx, choices...)
-	if err != nil {
-		return aws.Config{}, fmt.Errorf("load the AWS configuration: %w", err)
+	loaded := aws.Config{HTTPClient: client, Logger: logging.Nop{}, Credentials: static(c)}
+	if opts.Given == nil {
+		var err error
+		if loaded, err = awsconfig.LoadDefaultConfig(ctx, choices...); err != nil {
+			return aws.Config{}, fmt.Errorf("load the AWS configuration: %w", err)
+		}
 	}
 	loaded.Credentials = named{loaded.Credentials}
 	loaded.HTTPClient = asking{remote.Gate(carrying{loaded.HTTPClient})}
 	loaded.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
 	return loaded, nil
+}
+
+func static(c config) aws.CredentialsProvider {
+	return credentials.NewStaticCredentialsProvider(c.key, c.secret, c.session)
 }
 
 // asking is a transport as the SDK wants its client: redirects are for the SDK's own, below it.
