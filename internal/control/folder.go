@@ -40,6 +40,7 @@ const (
 	keyManual   = Prefix + "etcdadm-manual.json"
 	keyJoining  = Prefix + "etcdadm-joining.json"
 	keyTokens   = Prefix + "etcdadm-tokens.json"
+	keyOwner    = Prefix + "etcdadm-owner.json"
 )
 
 // OfCommand tells whether an object of the control folder is a queued command, or lies beside one.
@@ -109,6 +110,7 @@ type Folder struct {
 	manual   cached
 	origin   cached
 	tokens   cached
+	owner    cached
 }
 
 // cached is an object as it was read last. Its bytes are never changed.
