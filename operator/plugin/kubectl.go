@@ -19,6 +19,9 @@ func (p *place) inPod(c *cobra.Command, name string, words ...string) error {
 	if err != nil {
 		return err
 	}
+	if err := s.inPods(); err != nil {
+		return err
+	}
 	if s.speaker() == "" {
 		return &failure{exitNoCluster, fmt.Errorf("EtcdCluster %s/%s has no host that runs", s.cluster.Namespace, name), "kubectl etcdadm status " + name + " says what it waits for"}
 	}
@@ -28,6 +31,14 @@ func (p *place) inPod(c *cobra.Command, name string, words ...string) error {
 	}
 	args := append(how, s.speaker(), "-c", shape.ContainerName, "--", shape.Program)
 	return p.call(c, append(append(args, words...), "--data-dir="+shape.DataDir)...)
+}
+
+// inPods refuses what only a pod can do of a cluster on bare hosts.
+func (s *seen) inPods() error {
+	if s.cluster.Spec.Hosts == nil {
+		return nil
+	}
+	return &failure{exitUnsafe, fmt.Errorf("EtcdCluster %s/%s is on hosts outside of Kubernetes, which kubectl does not reach", s.cluster.Namespace, s.cluster.Name), "run etcdadm on one of its hosts; the log is the agent's there: journalctl -u etcdadm"}
 }
 
 // where are kubectl's flags for the same place.
@@ -118,6 +129,9 @@ output. Each line begins with its pod.`,
 			defer cancel()
 			ec, err := p.get(ctx, args[0])
 			if err != nil {
+				return err
+			}
+			if err := (&seen{cluster: ec}).inPods(); err != nil {
 				return err
 			}
 			selector := shape.LabelCluster + "=" + ec.Name

@@ -1,12 +1,14 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"etcdadm.io/internal/control"
@@ -17,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -36,6 +39,9 @@ func (p *place) look(ctx context.Context, name string) (*seen, error) {
 		return nil, err
 	}
 	s := &seen{place: p, cluster: ec, now: time.Now()}
+	if ec.Spec.Hosts != nil {
+		return s, nil // what the daemons tell lies in their store, and the operator shows it
+	}
 	names := shape.Cluster{Name: ec.Name}
 	m, own := &corev1.ConfigMap{}, &corev1.ConfigMap{}
 	for name, into := range map[string]*corev1.ConfigMap{names.StatusName(): m, names.ControlName(): own} {
@@ -52,6 +58,9 @@ func (p *place) look(ctx context.Context, name string) (*seen, error) {
 
 // health is what the daemons told, and no better than degraded where the operator does not call the cluster ready.
 func (s *seen) health() control.Health {
+	if s.cluster.Spec.Hosts != nil {
+		return s.shown()
+	}
 	if s.told == nil {
 		return control.Unknown
 	}
@@ -60,6 +69,55 @@ func (s *seen) health() control.Health {
 		return control.Degraded
 	}
 	return h
+}
+
+// shown is the health of a cluster on bare hosts, by the conditions of its EtcdCluster.
+func (s *seen) shown() control.Health {
+	is := func(kind string) metav1.ConditionStatus {
+		if c := meta.FindStatusCondition(s.cluster.Status.Conditions, kind); c != nil {
+			return c.Status
+		}
+		return metav1.ConditionUnknown
+	}
+	switch {
+	case is(v1alpha1.Reporting) != metav1.ConditionTrue || is(v1alpha1.Available) == metav1.ConditionUnknown:
+		return control.Unknown
+	case is(v1alpha1.Available) == metav1.ConditionFalse:
+		return control.NoQuorum
+	case is(v1alpha1.Ready) != metav1.ConditionTrue:
+		return control.Degraded
+	}
+	return control.Well
+}
+
+// outside prints the hosts of a cluster that is not in pods, as the operator shows them.
+func (s *seen) outside(w io.Writer) {
+	is := &s.cluster.Status
+	if len(is.Hosts) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\nHOST\tMEMBER\tROLE\tSTATE")
+	for _, h := range is.Hosts {
+		state := "free"
+		switch {
+		case h.Up:
+			state = "up"
+		case h.Role != "":
+			state = "not up"
+		case h.SilentSince != nil:
+			state = "silent"
+		}
+		if h.Why != "" {
+			state += ": " + h.Why
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", h.Name, cmp.Or(h.Member, "-"), cmp.Or(h.Role, "-"), state)
+	}
+	_ = t.Flush() // to a person's screen
+	fmt.Fprintf(w, "etcd %s, generation %d\n", cmp.Or(is.Version, "of no known version"), is.Generation)
+	if b := is.LastBackup; b != nil {
+		fmt.Fprintf(w, "last backup: %s\n", b.Name)
+	}
 }
 
 // view is what the daemons told, with the operator's word on what lifts a blocker where it has one of its own.
@@ -168,6 +226,9 @@ needs a look or the operator does not call it ready, 15 when no quorum is up, 11
 			}
 			err = s.print(c.OutOrStdout(), func(w io.Writer) {
 				s.own(w)
+				if s.cluster.Spec.Hosts != nil {
+					s.outside(w)
+				}
 				if s.told != nil {
 					fmt.Fprintln(w)
 					s.view().Print(w)
@@ -176,7 +237,7 @@ needs a look or the operator does not call it ready, 15 when no quorum is up, 11
 			switch code := tables.ExitCodes[s.health()]; {
 			case err != nil:
 				return err
-			case s.told == nil:
+			case s.told == nil && (s.cluster.Spec.Hosts == nil || s.cluster.Status.Generation == 0):
 				return ended(exitNoCluster)
 			case code != 0:
 				return ended(code)
@@ -200,6 +261,9 @@ func planCommand(p *place) *cobra.Command {
 			}
 			return s.print(c.OutOrStdout(), func(w io.Writer) {
 				s.own(w)
+				if c := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.Progressing); c != nil && s.cluster.Spec.Hosts != nil {
+					fmt.Fprintln(w, c.Message)
+				}
 				if s.told != nil {
 					s.view().Plan(w)
 				}
