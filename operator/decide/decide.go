@@ -131,13 +131,15 @@ func (w *World) sleep(d *Decision) {
 
 // Known says whether the record that is seen is the cluster's own, so that what it lacks is not there.
 func (w *World) Known() bool {
-	return w.Record.There && !w.Record.Copied && w.Unread == "" && !w.gone()
+	return w.Record.There && !w.Record.Copied && w.Unread == "" && w.Bars == "" && !w.gone()
 }
 
 // Deaf says why nothing is asked of the daemons now; empty: it can be.
 func (w *World) Deaf() string {
 	var d Decision
 	switch {
+	case w.Bars != "":
+		return w.Bars
 	case w.forbidden(&d) && len(d.Waits) > 0:
 		return d.Waits[0].Sentence
 	case w.Want.Paused:

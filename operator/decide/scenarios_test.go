@@ -30,6 +30,9 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "outside" {
+				return outsideText(NextOutside(readOutside(t, d)))
+			}
 			w := read(t, d)
 			return text(Next(w)) + whys(&w) + wayOut(&w)
 		})

@@ -17,7 +17,9 @@ const (
 	AskBackup   Kind = "ask-backup"
 	AskPause    Kind = "ask-pause" // of a host, in place of another pause of the operator's
 	EndPause    Kind = "end-pause"
-	KeepPod     Kind = "keep-pod" // whatever was to delete the pod of the host that the operator has paused does not any more
+	MarkStore   Kind = "mark-store" // of a cluster on bare hosts: who looks after it
+	AmendSpec   Kind = "amend-spec" // there: the EtcdCluster's own keys
+	KeepPod     Kind = "keep-pod"   // whatever was to delete the pod of the host that the operator has paused does not any more
 )
 
 // Steps that take something away. A decision has one of them at most, and then nothing else.
@@ -31,13 +33,14 @@ const (
 	LowerBudget Kind = "lower-budget"
 	ClearHost   Kind = "clear-host" // what is left of one whose claim is gone
 	KeepData    Kind = "keep-data"  // a label on volumes, record and authorities of a deleted cluster; the finalizer goes
-	LetGo       Kind = "let-go"     // the finalizer of the EtcdCluster
+	UnmarkStore Kind = "unmark-store"
+	LetGo       Kind = "let-go" // the finalizer of the EtcdCluster
 )
 
 // Takes says whether a step takes something away.
 func (k Kind) Takes() bool {
 	switch k {
-	case StopHost, RollHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, KeepData, LetGo:
+	case StopHost, RollHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, KeepData, UnmarkStore, LetGo:
 		return true
 	}
 	return false
@@ -54,6 +57,8 @@ type Step struct {
 	// Spec is what is written; Held says that its hold is the pause's.
 	Spec *cluster.Spec
 	Held bool
+	// Options are those that the mark of a store names.
+	Options []string
 	// Begin is the backup that a new cluster begins with, which is written with the spec; empty: none, or it is written.
 	Begin string
 	// Spent: as its host stops, it is written down that nothing but a removed member's data lies there.
@@ -89,6 +94,10 @@ const (
 	RollHeld        Code = "RollHeld" // pods are to be replaced, and something is in the way
 	BootstrapWaits  Code = "BootstrapWaits"
 	BootstrapFailed Code = "BootstrapFailed"
+	// Of clusters on bare hosts.
+	StoreUnreached Code = "StoreUnreached"
+	Held           Code = "Held"
+	NoDaemons      Code = "NoDaemons"
 )
 
 // Wait is what keeps the operator from a step, and the way out.

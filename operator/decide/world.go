@@ -39,6 +39,8 @@ type World struct {
 	Intent *cluster.Intent
 	// Unread says why spec or intent are there and cannot be read.
 	Unread string
+	// Bars says why nothing may be asked of a cluster on bare hosts; empty: it may.
+	Bars string
 	// Told is what the daemons told last; nil: nothing yet.
 	Told *Told
 	// Pause is the operator's own that is not ended; nil: there is none. OthersPause is a host that somebody else has, or wants

@@ -26,6 +26,8 @@ func etcdCluster(name, spec string) string {
 	return "kind: EtcdCluster\nmetadata: {name: " + name + "}\nspec: {" + spec + "}\n"
 }
 
+const bare = "size: 3, version: 3.7.3, hosts: {store: s3://b/x, credentials: {name: s3}}"
+
 const plain = "size: 3, version: 3.7.3, storage: {size: 8Gi}"
 
 func TestAccepted(t *testing.T) {
@@ -76,6 +78,11 @@ func TestRefused(t *testing.T) {
 		"a name with a dot":    {etcdCluster("a.b", plain), "small letters, digits and dashes"},
 		"a digit first":        {etcdCluster("1a", plain), "with a letter first"},
 		"hosts and storage":    {etcdCluster("a", plain+", hosts: {store: s3://b/x}"), "hosts names daemons outside of Kubernetes"},
+		"hosts and a class":    {etcdCluster("a", bare+", spread: Required"), "where nobody makes or ends hosts for them"},
+		"hosts and recovery":   {etcdCluster("a", bare+", recovery: {mode: Manual}"), "a person decides there about recovery and upgrade"},
+		"hosts, nobody asks":   {etcdCluster("a", "size: 3, version: 3.7.3, hosts: {store: s3://b/x}"), "hosts.credentials is missing"},
+		"hosts and a file":     {etcdCluster("a", "size: 3, version: 3.7.3, hosts: {store: file:///x, credentials: {name: s3}}"), "a bucket that the operator reaches, too"},
+		"hosts of hosts":       {etcdCluster("a", "size: 3, version: 3.7.3, hosts: {store: hosts:///x, credentials: {name: s3}}"), "a bucket that the operator reaches, too"},
 		"hosts and backup":     {etcdCluster("a", "size: 3, version: 3.7.3, hosts: {store: s3://b/x}, backup: {store: s3://b/y}"), "hosts names daemons outside of Kubernetes"},
 		"Automatic, no after":  {etcdCluster("a", plain+", recovery: {mode: Automatic}"), "recovery.after is missing"},
 		"after, but Manual":    {etcdCluster("a", plain+", recovery: {after: 5m}"), "goes with mode: Automatic alone"},
@@ -110,7 +117,7 @@ func TestRefusedLater(t *testing.T) {
 	c, ns := server(t)
 	for name, test := range map[string]struct{ text, patch, says string }{
 		"size 4":             {etcdCluster("size", plain), `{"spec":{"size":4}}`, "a cluster has 1, 3, 5, 7 or 9 members"},
-		"hosts moved":        {etcdCluster("moved", "size: 3, version: 3.7.3, hosts: {store: s3://b/x}"), `{"spec":{"hosts":{"store":"s3://b/y"}}}`, "hosts.store is that of one cluster"},
+		"hosts moved":        {etcdCluster("moved", bare), `{"spec":{"hosts":{"store":"s3://b/y"}}}`, "hosts.store is that of one cluster"},
 		"pods become hosts":  {etcdCluster("become", plain), `{"spec":{"storage":null,"hosts":{"store":"s3://b/y"}}}`, "hosts cannot be added or taken away"},
 		"begun later":        {etcdCluster("later", plain+", backup: {store: \"s3://b/later-begun\"}"), `{"spec":{"bootstrap":{"restore":{"backup":"x"}}}}`, "bootstrap cannot be added later"},
 		"rotated backwards":  {etcdCluster("rotated", plain+", tls: {rotate: 2}"), `{"spec":{"tls":{"rotate":1}}}`, "tls.rotate only grows"},

@@ -18,7 +18,10 @@ import (
 	"etcdadm.io/internal/testetcd"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/reconcile"
+	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -46,6 +49,10 @@ func (d *daemon) starts(h *hand, host string) {
 	}
 	set := &appsv1.StatefulSet{}
 	must(t, h.c.Get(t.Context(), h.key(host), set))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.ns, Name: host + "-0", Labels: set.Spec.Template.Labels, Annotations: set.Spec.Template.Annotations}, Spec: set.Spec.Template.Spec}
+	must(t, h.c.Create(t.Context(), pod))
+	tells(pod, corev1.ContainerStatus{Name: shape.ContainerName, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}})
+	must(t, h.c.Status().Update(t.Context(), pod))
 	must(t, kube.server.Token(t.Context(), h.ns, set.Spec.Template.Spec.ServiceAccountName, filepath.Join(d.dir, "account")))
 	cmd := exec.Command(d.program, append([]string{"pod"}, d.flags(set)...)...)
 	log, err := os.Create(filepath.Join(d.dir, "log"))

@@ -36,6 +36,11 @@ type sight struct {
 	needsKeys       bool            // something is issued now
 	shared          []client.Object // by kind and name, whatever is there
 	began, toldBy   time.Time       // the look, and the read of the status past the cache
+
+	// Of a cluster on bare hosts: what is seen of it, its record (nil: it cannot be read) and the spec as it was read there.
+	outside *decide.Outside
+	folder  *control.Folder
+	spec    control.SpecRead
 }
 
 // hostObjects are the objects of a host; nil: there is none.
@@ -189,7 +194,7 @@ func (s *sight) want() {
 		name string
 		said bool
 	}{
-		{"hosts", spec.Hosts != nil}, {"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
+		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
 		{"tls.rotate", spec.TLS != nil && spec.TLS.Rotate > 0},
 		{"bootstrap.claims", spec.Bootstrap != nil && len(spec.Bootstrap.Claims) > 0}, {"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil},
 	} {
@@ -263,17 +268,23 @@ func (o *hostObjects) current() bool {
 
 // hear says of each host since when nobody hears it, by what was shown and what is told; and what release it loses.
 func (s *sight) hear() {
+	silent := s.silentSince()
+	for i := range s.world.Hosts {
+		h := &s.world.Hosts[i]
+		h.SilentSince = s.world.SilentSince(*h, silent[h.Name])
+		h.Loses = s.loses(h)
+	}
+}
+
+// silentSince is since when each host was shown to be silent.
+func (s *sight) silentSince() map[string]time.Time {
 	silent := map[string]time.Time{}
 	for _, h := range s.cluster.Status.Hosts {
 		if h.SilentSince != nil {
 			silent[h.Name] = h.SilentSince.Time
 		}
 	}
-	for i := range s.world.Hosts {
-		h := &s.world.Hosts[i]
-		h.SilentSince = s.world.SilentSince(*h, silent[h.Name])
-		h.Loses = s.loses(h)
-	}
+	return silent
 }
 
 // loses is the release that a host runs out of an image which no wanted pod mounts, while it is to run another one.

@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/operator/act"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
 	"etcdadm.io/operator/show"
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,6 +63,7 @@ type Reconciler struct {
 	Image  string               // of hosts
 	Now    func() time.Time     // nil: the clock
 	rolls  rolls
+	stores record.Stores
 }
 
 var steps = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -85,6 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Cached.Get(ctx, request.NamespacedName, ec); err != nil {
 		r.rolls.note(request.NamespacedName, false)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if ec.Spec.Hosts != nil {
+		return ctrl.Result{}, nil // which is Outside's
 	}
 	if ec.DeletionTimestamp == nil {
 		if !protects(ec) {
@@ -289,5 +294,5 @@ func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
 	if err := b.Complete(r); err != nil {
 		return err
 	}
-	return errors.Join(r.Backups().Setup(m, workers), r.Restores().Setup(m, workers), (&Schedules{r}).Setup(m, workers))
+	return errors.Join(r.Backups().Setup(m, workers), r.Restores().Setup(m, workers), (&Outside{r}).Setup(m, workers), (&Schedules{r}).Setup(m, workers))
 }

@@ -57,6 +57,19 @@ func (s *sight) record(ctx context.Context) {
 	w.Record.Next = max(w.Record.Next, s.lastNamed()+1)
 }
 
+// readable is the cluster's record; nil: there is none, or not all of it can be read.
+func (s *sight) readable() *control.Folder {
+	switch {
+	case s.world.Unread != "":
+		return nil
+	case s.outside != nil:
+		return s.folder
+	case s.control == nil:
+		return nil
+	}
+	return record.Of(s.control, s.status).Folder(s.shape.ClusterName())
+}
+
 // begun is what is written of the backup that the cluster begins with, and what became of its restore.
 func (s *sight) begun(ctx context.Context, f *control.Folder) (begun decide.Begun, err error) {
 	origin, err := f.ReadOrigin(ctx)
@@ -91,14 +104,23 @@ func (s *sight) beginning(backup string) string {
 	return control.CommandName(s.cluster.CreationTimestamp.Time, string(s.cluster.UID)+hex.EncodeToString(sum[:4]))
 }
 
-// lastNamed is the highest number among the hosts that anything names which is written or told.
+// lastNamed is the highest number among the hosts that anything names.
 func (s *sight) lastNamed() (last int) {
-	var names []cluster.HostID
-	if s.world.Spec != nil {
-		names = append(names, s.world.Spec.Hosts...)
+	for _, name := range s.named(&s.world) {
+		if n, is := s.shape.Number(string(name)); is {
+			last = max(last, n)
+		}
 	}
-	if s.world.Intent != nil {
-		for _, set := range s.world.Intent.VoterSets() {
+	return last
+}
+
+// named are the hosts that anything names which is written or told.
+func (s *sight) named(w *decide.World) (names []cluster.HostID) {
+	if w.Spec != nil {
+		names = append(names, w.Spec.Hosts...)
+	}
+	if w.Intent != nil {
+		for _, set := range w.Intent.VoterSets() {
 			for _, v := range set {
 				names = append(names, v.Host)
 			}
@@ -108,13 +130,11 @@ func (s *sight) lastNamed() (last int) {
 		for _, h := range s.told.Hosts {
 			names = append(names, h.Host)
 		}
-	}
-	for _, name := range names {
-		if n, is := s.shape.Number(string(name)); is {
-			last = max(last, n)
+		for _, m := range s.told.Members {
+			names = append(names, m.Host)
 		}
 	}
-	return last
+	return names
 }
 
 // lastBackup is what became of the wish that was made for this EtcdCluster. One that is neither in the queue nor among those

@@ -94,6 +94,8 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	case out.Status.Ended():
 		return ctrl.Result{}, nil
+	case s != nil && s.outside != nil:
+		return ctrl.Result{RequeueAfter: lookOutsideSoon}, nil // no event tells
 	}
 	return ctrl.Result{RequeueAfter: lookAgain}, nil
 }
@@ -119,17 +121,21 @@ func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.O
 	if err != nil {
 		return nil, nil, request.Outcome{}, err
 	}
-	s, err := r.gather(ctx, from, ec)
+	var s *sight
+	if ec.Spec.Hosts != nil {
+		s, err = r.outsideAgain(ctx, ec)
+	} else {
+		s, err = r.gather(ctx, from, ec)
+	}
 	if err != nil {
 		return nil, nil, request.Outcome{}, err
 	}
 	seen.World = &s.world
-	if s.control != nil && s.world.Unread == "" {
+	if f := s.readable(); f != nil {
 		told := s.told
 		if !s.world.Reports() {
 			told = nil
 		}
-		f := record.Of(s.control, s.status).Folder(s.shape.ClusterName())
 		if seen.Heard, err = record.Hear(ctx, f, seen.Command, told); err != nil {
 			return nil, nil, request.Outcome{}, fmt.Errorf("look for command %s: %w", seen.Command, err)
 		}

@@ -327,8 +327,11 @@ func (r *Reconciler) askBackup(ctx context.Context, s *sight, step decide.Step) 
 	})
 }
 
-// amend changes the control object as it was seen, in one write.
+// amend changes the control object as it was seen, in one write. In the store of bare hosts each object is a write of its own.
 func (r *Reconciler) amend(ctx context.Context, s *sight, change func(f *control.Folder, annotations map[string]string) error) error {
+	if s.outside != nil {
+		return change(s.folder, nil)
+	}
 	view := record.Of(s.control, s.status)
 	if err := change(view.Folder(s.shape.ClusterName()), view.Control.Annotations); err != nil {
 		return err

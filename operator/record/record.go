@@ -2,7 +2,7 @@
 //
 // A [View] is the object store that internal/control works on, over ConfigMaps that somebody has read: reading asks nobody,
 // and writing changes the copies. Whoever writes them back does so on the resourceVersion that was read, so that all that
-// one View changed takes effect at once or not at all.
+// one View changed takes effect at once or not at all. That of a cluster on bare hosts is in an object store, see [Stores].
 package record
 
 import (

@@ -56,6 +56,10 @@ const (
 	// AnnotationRenew is on leaves: when they are renewed.
 	AnnotationRenew = "etcdadm.io/renew-at"
 
+	// AnnotationTakeOver is set by a person on an EtcdCluster of bare hosts: the UID of the EtcdCluster whose mark in the store
+	// it gets.
+	AnnotationTakeOver = "etcdadm.io/take-over"
+
 	// Finalizer of an EtcdCluster, and of the claims of its hosts.
 	Finalizer = "etcdadm.io/cluster"
 

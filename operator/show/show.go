@@ -36,7 +36,10 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 	out := v1alpha1.ClusterStatus{
 		ObservedGeneration: s.Cluster.Generation, Selector: s.Selector,
 		LastBackup: s.Cluster.Status.LastBackup, ProvenBackup: s.Cluster.Status.ProvenBackup,
-		Conditions: slices.Clone(s.Cluster.Status.Conditions), NextHost: max(s.Cluster.Status.NextHost, int32(s.World.NextNumber())),
+		Conditions: slices.Clone(s.Cluster.Status.Conditions),
+	}
+	if s.Cluster.Spec.Hosts == nil {
+		out.NextHost = max(s.Cluster.Status.NextHost, int32(s.World.NextNumber()))
 	}
 	if in := s.World.Intent; in != nil {
 		out.Generation = int64(in.Generation)
@@ -165,7 +168,11 @@ type condition struct {
 }
 
 func (s Seen) conditions(out *v1alpha1.ClusterStatus) {
-	for _, c := range []condition{s.reporting(), s.available(out), s.progressing(), s.degraded(out), s.backedUp(out), s.ready(out)} {
+	s.set(out, []condition{s.reporting(), s.available(out), s.progressing(), s.degraded(out), s.backedUp(out), s.ready(out)})
+}
+
+func (s Seen) set(out *v1alpha1.ClusterStatus, all []condition) {
+	for _, c := range all {
 		meta.SetStatusCondition(&out.Conditions, metav1.Condition{Type: c.kind, Status: c.is, Reason: c.reason, Message: c.text, ObservedGeneration: s.Cluster.Generation})
 	}
 }
@@ -230,6 +237,8 @@ func (s Seen) degraded(out *v1alpha1.ClusterStatus) condition {
 func (s Seen) backedUp(out *v1alpha1.ClusterStatus) condition {
 	b := s.Cluster.Spec.Backup
 	switch {
+	case s.Cluster.Spec.Hosts != nil:
+		return s.backedUpOutside(out)
 	case b == nil:
 		return condition{v1alpha1.BackedUp, metav1.ConditionFalse, "NoStore", "spec.backup names no store"}
 	case out.LastBackup == nil:

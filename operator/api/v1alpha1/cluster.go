@@ -45,6 +45,9 @@ type EtcdClusterList struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.hosts) || has(self.storage)",message="storage.size is missing: each member keeps its data on a volume of its own, such as storage: {size: 8Gi}"
 // +kubebuilder:validation:XValidation:rule="!has(self.hosts) || !(has(self.storage) || has(self.pod) || has(self.backup) || has(self.tls) || has(self.network) || has(self.bootstrap))",message="hosts names daemons outside of Kubernetes, which have their own storage, pod, backup, tls, network and bootstrap: leave those out"
+// +kubebuilder:validation:XValidation:rule="!has(self.hosts) || !(has(self.replaceAfter) || has(self.spareHosts) || has(self.spread) || has(self.releases) || has(self.deletion) || has(self.hibernate))",message="hosts names daemons outside of Kubernetes, where nobody makes or ends hosts for them: leave replaceAfter, spareHosts, spread, releases, deletion and hibernate out"
+// +kubebuilder:validation:XValidation:rule="!has(self.hosts) || !(has(self.recovery) || has(self.upgrade))",message="hosts names daemons outside of Kubernetes, for which a person decides there about recovery and upgrade: leave those out, and use etcdadm"
+// +kubebuilder:validation:XValidation:rule="!has(self.hosts) || has(self.hosts.credentials)",message="hosts.credentials is missing: the operator enters a store by the credentials of the EtcdCluster alone"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.restore) || has(self.backup)",message="backup.store is missing: bootstrap.restore takes the backup from there"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || has(oldSelf.bootstrap)",message="bootstrap cannot be added later: it is what a new cluster begins with; an EtcdRestore changes what a cluster has"
 // +kubebuilder:validation:XValidation:rule="has(self.hosts) == has(oldSelf.hosts)",message="hosts cannot be added or taken away later: a cluster is in pods, or on hosts; make another EtcdCluster"
@@ -103,7 +106,7 @@ type ClusterSpec struct {
 	// Hibernate: back up, then run no pod until it is false again.
 	// +optional
 	Hibernate bool `json:"hibernate,omitempty"`
-	// Paused: the operator changes nothing, and the daemons hold the member count.
+	// Paused: the operator changes nothing, and the daemons in pods hold the member count.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// Bootstrap says what a new cluster is made from. It counts once, before there is a generation.
@@ -115,7 +118,7 @@ type ClusterSpec struct {
 	// +kubebuilder:validation:Type=object
 	// +optional
 	Pod *runtime.RawExtension `json:"pod,omitempty"`
-	// Hosts is the store of a cluster outside of Kubernetes.
+	// Hosts is the store of a cluster outside of Kubernetes. Of its spec the operator writes size, version and options.
 	// +optional
 	Hosts *HostStore `json:"hosts,omitempty"`
 }
@@ -357,9 +360,13 @@ type Adopt struct {
 
 // HostStore is the store of a cluster outside of Kubernetes.
 type HostStore struct {
+	// Store is the URL that the daemons are given as --backup-store, or as --control-store where they have one.
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(s3|gs|azureblob|do|linode|hos|scw)://.+')",message="hosts.store is a bucket that the operator reaches, too, such as s3://bucket/path, gs://bucket/path or azureblob://container/path: one of a machine (file://) or of the hosts themselves (hosts://) it does not"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="hosts.store is that of one cluster and never changes: make another EtcdCluster"
 	Store string `json:"store"`
+	// Credentials is a Secret whose keys are the variables of the store, such as S3_ACCESS_KEY_ID. Of those that name files
+	// none is read.
 	// +optional
 	Credentials *SecretName `json:"credentials,omitempty"`
 }

@@ -1,0 +1,182 @@
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"github.com/cockroachdb/datadriven"
+	"pgregory.net/rapid"
+)
+
+var (
+	me    = control.Owner{Namespace: "team", Name: "edge", UID: "1", Kubernetes: "k"}
+	other = control.Owner{Namespace: "team", Name: "old", UID: "2", Kubernetes: "k"}
+)
+
+// readOutside makes what is seen of a cluster on bare hosts of a block: a world (see TestScenarios), and
+//
+//	mark mine|other options=a,b             without the line there is none
+//	options want:a=1 spec:a=2 spec:b=3      of etcd
+//	takeover 2
+//	unreached
+func readOutside(t *testing.T, d *datadriven.TestData) Outside {
+	t.Helper()
+	w, options := Outside{Me: me}, []string{}
+	rest := *d
+	rest.Input = ""
+	for line := range strings.Lines(d.Input) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		switch words[0] {
+		case "mark":
+			owner := me
+			if words[1] == "other" {
+				owner = other
+			}
+			for _, word := range words[2:] {
+				owner.Options = strings.Split(strings.TrimPrefix(word, "options="), ",")
+			}
+			w.Owner = &owner
+		case "options":
+			options = words[1:]
+		case "takeover":
+			w.TakeOver = words[1]
+		case "unreached":
+			w.Unreached = "the store did not answer in time"
+		default:
+			rest.Input += line
+		}
+	}
+	w.World = read(t, &rest)
+	for _, o := range options {
+		whose, word, _ := strings.Cut(o, ":")
+		name, value, _ := strings.Cut(word, "=")
+		of := &w.Want.Spec.Options
+		if whose == "spec" {
+			of = &w.Spec.Options
+		}
+		if *of == nil {
+			*of = map[string]string{}
+		}
+		(*of)[name] = value
+	}
+	return w
+}
+
+func outsideText(d Decision) string {
+	out := text(d)
+	for _, s := range d.Steps {
+		if s.Kind == MarkStore {
+			out += fmt.Sprintf("mark with options %v\n", s.Options)
+		}
+		if s.Kind == AmendSpec {
+			out += fmt.Sprintf("options: %v\n", s.Spec.Options)
+		}
+	}
+	for _, w := range d.Waits {
+		if w.Command != "" {
+			out += "$ " + w.Command + "\n"
+		}
+	}
+	return out
+}
+
+// Whatever is seen: what is not the EtcdCluster's own stays as it is; nothing but the mark is written without the mark; nothing
+// at all under another one's, or where the store does not answer; and one step at a time.
+func TestOutsideWorlds(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	options := func(t *rapid.T, label string) map[string]string {
+		out := map[string]string{}
+		for _, n := range names {
+			if rapid.Bool().Draw(t, label+n) {
+				out[n] = rapid.SampledFrom([]string{"1", "2"}).Draw(t, label+n+" value")
+			}
+		}
+		return out
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		w := Outside{World: worlds(t), Me: me}
+		w.Want.Spec.Options = options(t, "want")
+		if w.Spec != nil {
+			w.Spec.Options, w.Spec.Hold = options(t, "spec"), rapid.Bool().Draw(t, "hold")
+		}
+		if rapid.Bool().Draw(t, "marked") {
+			owner := rapid.SampledFrom([]control.Owner{me, other}).Draw(t, "owner")
+			owner.Options = slices.Sorted(maps.Keys(options(t, "owned")))
+			w.Owner = &owner
+		}
+		if rapid.IntRange(0, 5).Draw(t, "unreached") == 0 {
+			w.Unreached = "x"
+		}
+		mine := w.Owner != nil && w.Owner.UID == me.UID
+		d := NextOutside(w)
+		if len(d.Steps) > 1 {
+			t.Fatalf("%d steps", len(d.Steps))
+		}
+		for _, s := range d.Steps {
+			switch {
+			case s.Kind == LetGo:
+				if w.Want.Deleted.IsZero() || mine && w.Unreached == "" {
+					t.Fatalf("lets go")
+				}
+				continue
+			case w.Unreached != "" || w.Owner != nil && !mine || s.Kind != MarkStore && !mine:
+				t.Fatalf("%s is not allowed", s.Kind)
+			case w.Want.Paused && s.Kind != UnmarkStore:
+				t.Fatalf("%s although paused", s.Kind)
+			}
+			if s.Kind != AmendSpec || w.Spec == nil {
+				continue
+			}
+			now, was := *s.Spec, *w.Spec
+			if was.Hold && now.MemberCount != was.MemberCount {
+				t.Fatal("the count is written under a hold")
+			}
+			for _, n := range names {
+				value, wanted := w.Want.Spec.Options[n]
+				before, is := was.Options[n]
+				after, stays := now.Options[n]
+				owned := slices.Contains(w.Owner.Options, n)
+				switch {
+				case wanted && (after != value || !owned), !wanted && owned && stays, !wanted && !owned && (is != stays || before != after):
+					t.Fatalf("option %s is %q", n, after)
+				}
+			}
+			now.MemberCount, now.EtcdVersion, now.Options = was.MemberCount, was.EtcdVersion, was.Options
+			if !now.Equal(was) {
+				t.Fatalf("%+v became %+v", was, *s.Spec)
+			}
+		}
+	})
+}
+
+// What is amended is settled: the same world with it written has nothing left to do but the mark.
+func TestOutsideSettles(t *testing.T) {
+	w := Outside{Me: me, World: World{Now: now, Want: Want{Spec: cluster.Spec{MemberCount: 3, EtcdVersion: version(t, ""), Options: map[string]string{"a": "1"}}}}}
+	w.Spec = &cluster.Spec{MemberCount: 5, EtcdVersion: version(t, "3.5.35"), Options: map[string]string{"b": "2", "c": "3"}}
+	w.Owner = &control.Owner{UID: "1", Options: []string{"b"}}
+	var done []Kind
+	for range 9 {
+		d := NextOutside(w)
+		if len(d.Steps) == 0 {
+			break
+		}
+		done = append(done, d.Steps[0].Kind)
+		switch s := d.Steps[0]; s.Kind {
+		case MarkStore:
+			w.Owner = &control.Owner{UID: "1", Options: s.Options}
+		case AmendSpec:
+			w.Spec = s.Spec
+		}
+	}
+	if want := []Kind{MarkStore, AmendSpec, MarkStore}; !slices.Equal(done, want) || !maps.Equal(w.Spec.Options, map[string]string{"a": "1", "c": "3"}) || !slices.Equal(w.Owner.Options, []string{"a"}) {
+		t.Errorf("%v, %+v, %+v", done, w.Spec, w.Owner)
+	}
+}
