@@ -121,7 +121,7 @@ type cached struct {
 
 // New gives the control folder of a cluster by its name. It reads nothing.
 func New(store blob.Store, clusterName string) *Folder {
-	return &Folder{store: store, cluster: clusterName}
+	return &Folder{store: looking{store}, cluster: clusterName}
 }
 
 // Known spares the folder the trial of a store that is known to keep all that is asked of one.
@@ -129,7 +129,16 @@ func (f *Folder) Known() *Folder {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.can, f.probed = blob.Capabilities{Conditional: true, NotModified: true, List: true, Delete: true}, true
+	f.store = f.under() // what hosts keep refuses what comes after its end
 	return f
+}
+
+// under is the store as it was given: what else it can do than a blob.Store, it shows itself.
+func (f *Folder) under() blob.Store {
+	if l, ok := f.store.(looking); ok {
+		return l.Store
+	}
+	return f.store
 }
 
 // Probe finds out what the store can do, once; a store that could not be
@@ -141,7 +150,7 @@ func (f *Folder) Probe(ctx context.Context) (blob.Capabilities, error) {
 	if probed {
 		return can, nil
 	}
-	can, err := blob.Probe(ctx, f.store, Prefix)
+	can, err := blob.Probe(ctx, f.under(), Prefix)
 	if err != nil {
 		return blob.Capabilities{}, err
 	}
@@ -168,14 +177,14 @@ func (f *Folder) Probed() bool {
 
 // Notifies tells whether the store can tell of changes.
 func (f *Folder) Notifies() bool {
-	_, ok := f.store.(Notifier)
+	_, ok := f.under().(Notifier)
 	return ok
 }
 
 // Notify tells of changes in the folder, where the store can do that; the
 // error wraps blob.ErrUnsupported where it cannot.
 func (f *Folder) Notify(ctx context.Context) (<-chan struct{}, error) {
-	n, ok := f.store.(Notifier)
+	n, ok := f.under().(Notifier)
 	if !ok {
 		return nil, fmt.Errorf("watch the control folder: %w", blob.ErrUnsupported)
 	}

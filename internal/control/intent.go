@@ -29,6 +29,9 @@ func (f *Folder) ReadIntent(ctx context.Context) (in *cluster.Intent, marker boo
 	}
 	in, err = parseIntent(c.data)
 	if err != nil {
+		if moves := elsewhere(c.data); moves != nil {
+			return nil, true, c.tag, &blob.Error{Op: "read", Object: KeyIntent, Err: fmt.Errorf("%w: %w", ErrMalformed, moves), Advice: "etcdadm store status on a host that follows says where it is"}
+		}
 		return nil, true, c.tag, malformed(KeyIntent, adviceIntent, err)
 	}
 	if !in.Adopted() && in.Name != f.cluster {
