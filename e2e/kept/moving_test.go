@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,7 +21,9 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/keeper"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/moving"
+	"etcdadm.io/internal/register"
 	"etcdadm.io/internal/teststore"
 )
 
@@ -72,8 +76,8 @@ func TestStoreIsSet(t *testing.T) {
 	if r := c.Etcdadm(append([]string{"store", "set", store, "--dry-run"}, data(3)...)...); r.Code != cli.ExitOK || !strings.Contains(r.Stdout, "host-2") {
 		t.Fatalf("%s", r)
 	}
-	if r := c.Etcdadm(append([]string{"store", "set", "--none"}, data(3)...)...); r.Code != cli.ExitUnsafe {
-		t.Errorf("%s", r)
+	if r := c.Etcdadm(append([]string{"store", "set", "--none"}, data(3)...)...); r.Code != cli.ExitOK {
+		t.Errorf("where it is already: %s", r)
 	}
 	pids := []int{c.Host(1).EtcdPID(), c.Host(2).EtcdPID(), c.Host(3).EtcdPID()}
 	if r := c.Etcdadm(append([]string{"store", "set", store, "--yes"}, data(3)...)...); r.Code != cli.ExitOK || !strings.Contains(r.Stdout, "is kept in the shared store") {
@@ -402,4 +406,291 @@ func TestWholeImageAfterAMove(t *testing.T) {
 	if n := c.CountKeys("after/"); n != 50 {
 		t.Errorf("%d keys of 50", n)
 	}
+}
+
+// atHosts waits until the hosts keep the record, and all of them are there.
+func atHosts(t *testing.T, c *rig.Cluster, hosts ...int) {
+	t.Helper()
+	rig.Eventually(t, time.Minute, fmt.Sprintf("the hosts %v keep the record", hosts), func(context.Context) error {
+		for _, n := range hosts {
+			r := c.Etcdadm("store", "status", "-o", "json", "--data-dir", c.Host(n).Dir)
+			var w console.Whereabouts
+			if err := json.Unmarshal([]byte(r.Stdout), &w); err != nil {
+				return fmt.Errorf("%w: %s", err, r)
+			}
+			if w.In != console.KeptByHosts || !w.Read {
+				return fmt.Errorf("%s", r)
+			}
+		}
+		return nil
+	})
+	c.KeptBy(time.Minute, hosts...)
+}
+
+// threeWithAStore are three hosts with a shared store.
+func threeWithAStore(t *testing.T) *rig.Cluster {
+	t.Helper()
+	return rig.Formed(t, 3, rig.Options{TLS: true, Flags: []string{"--on-sigterm=leave"}})
+}
+
+// The record of a cluster with a store goes to the hosts under writes, to another folder and back again. Hosts that are started as before are
+// where the record is, and what was asked for before goes along.
+func TestStoreIsLeft(t *testing.T) {
+	t.Parallel()
+	c := threeWithAStore(t)
+	w := c.Write()
+	w.WaitFor(20)
+	set := func(n int, words ...string) {
+		t.Helper()
+		if r := c.Etcdadm(append([]string{"store", "set", "--yes", "--data-dir", c.Host(n).Dir}, words...)...); r.Code != cli.ExitOK {
+			t.Fatalf("%s\n%s", r, c.Logs())
+		}
+	}
+	set(2, "--none")
+	atHosts(t, c, 1, 2, 3)
+	w.WaitFor(20)
+	if n := w.Failed(); n > 0 {
+		t.Errorf("%d writes failed", n)
+	}
+	c.Host(1).Crash()
+	c.Start(1)
+	c.Host(1).Serves(rig.Soon)
+	atHosts(t, c, 1, 2, 3)
+	if r := c.Etcdadm("seed", c.StoreURL(), "--member-count", "5", "--yes"); r.Code == cli.ExitOK {
+		t.Errorf("a spec is written to a store that was left: %s", r)
+	}
+	if r := c.Etcdadm("backup", "create", "--wait", "60s", "--data-dir", c.Host(2).Dir); r.Code != cli.ExitOK {
+		t.Errorf("%s", r)
+	}
+	if r := c.Etcdadm("store", "set", c.StoreURL(), "--yes", "--data-dir", c.Host(2).Dir); r.Code != cli.ExitUnsafe {
+		t.Errorf("a folder that was left is taken again: %s", r)
+	}
+	newcomer := c.AddHost()
+	c.Start(newcomer.N)
+	newcomer.Said(rig.Soon, "this host has no part in that")
+	newcomer.Crash()
+	rig.Eventually(t, rig.Soon, "the newcomer is forgotten", func(context.Context) error {
+		if r := c.Etcdadm("host", "forget", string(newcomer.ID()), "--data-dir", c.Host(1).Dir); r.Code != cli.ExitOK && !strings.Contains(r.Stderr, "no reachable daemon knows") {
+			return fmt.Errorf("%s", r)
+		}
+		return nil
+	})
+	other := "file://" + t.TempDir()
+	set(3, other)
+	inStore(t, c, other, 1, 2, 3)
+	set(1, "--none")
+	atHosts(t, c, 1, 2, 3)
+	if r := c.Etcdadm("seed", kept.URL(c.Host(2).Dir), "--member-count", "1", "--yes"); r.Code != cli.ExitOK {
+		t.Errorf("%s", r)
+	}
+	client := c.NewClient(1, 2, 3)
+	defer client.Close()
+	rig.Eventually(t, rig.Soon, "one member", func(ctx context.Context) error {
+		list, err := client.MemberList(ctx)
+		if err == nil && len(list.Members) != 1 {
+			err = fmt.Errorf("%d members", len(list.Members))
+		}
+		return err
+	})
+	w.End()
+}
+
+// The daemon that moves the record to the hosts is killed at moments all over the move. What it froze is thawed, or the record is at the
+// hosts, and the command that is run again comes to its end.
+func TestMoverHomeIsKilled(t *testing.T) {
+	t.Parallel()
+	rig.TakesLong(t, "two minutes")
+	for _, after := range []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 400 * time.Millisecond} {
+		t.Run(after.String(), func(t *testing.T) {
+			c := threeWithAStore(t)
+			w := c.Write()
+			w.WaitFor(20)
+			done := make(chan rig.Result, 1)
+			go func() {
+				done <- c.Etcdadm("store", "set", "--none", "--yes", "--timeout", "10s", "--data-dir", c.Host(1).Dir)
+			}()
+			time.Sleep(after) // where it is by then is the schedule
+			victim := 1
+			for n := 1; n <= 3; n++ {
+				if r := c.Etcdadm("status", "-o", "json", "--data-dir", c.Host(n).Dir); strings.Contains(r.Stdout, `"leading": true`) {
+					victim = n
+				}
+			}
+			c.Host(victim).Kill()
+			<-done
+			c.Start(victim)
+			rig.Eventually(t, 2*time.Minute, "the record is moved", func(context.Context) error {
+				if r := c.Etcdadm("store", "set", "--none", "--yes", "--timeout", "30s", "--data-dir", c.Host(2).Dir); r.Code != cli.ExitOK {
+					return fmt.Errorf("%s", r)
+				}
+				return nil
+			})
+			atHosts(t, c, 1, 2, 3)
+			w.End()
+		})
+	}
+}
+
+// diesAtTheSeal ends hosts at the moment that the store is sealed: as a rule they have the offer then, and have not followed. It tells when
+// that is done.
+func diesAtTheSeal(c *rig.Cluster, die func(*rig.Host), hosts ...int) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		marker := filepath.Join(strings.TrimPrefix(c.StoreURL(), "file://"), control.KeyIntent)
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if data, err := os.ReadFile(marker); err != nil || !strings.Contains(string(data), `"moved":true`) {
+				continue
+			}
+			var all sync.WaitGroup
+			for _, n := range hosts {
+				all.Go(func() { die(c.Host(n)) })
+			}
+			all.Wait()
+			for _, n := range hosts {
+				if notes, err := moving.ReadNotes(c.Host(n).Dir); err != nil || notes.Offer == nil {
+					c.T.Logf("host %d has followed already (%v)", n, err)
+				}
+			}
+			done <- nil
+			return
+		}
+		done <- errors.New("the store was never sealed")
+	}()
+	return done
+}
+
+// leave has the record moved to the hosts, by whoever leads.
+func leave(t *testing.T, c *rig.Cluster, through int) {
+	t.Helper()
+	rig.Eventually(t, 90*time.Second, "the record is moved", func(context.Context) error {
+		if r := c.Etcdadm("store", "set", "--none", "--yes", "--timeout", "20s", "--data-dir", c.Host(through).Dir); r.Code != cli.ExitOK {
+			return fmt.Errorf("%s", r)
+		}
+		return nil
+	})
+}
+
+// A host that was killed once it had the offer follows when it is back, though the store that was left is gone by then.
+func TestHostIsAwayWhenTheStoreIsLeft(t *testing.T) {
+	t.Parallel()
+	rig.TakesLong(t, "a minute")
+	c := threeWithAStore(t)
+	w := c.Write()
+	w.WaitFor(20)
+	c.Host(3).Signal(syscall.SIGSTOP)
+	c.Leader(rig.Soon, c.Host(1), c.Host(3)) // which may have led
+	if r := c.Etcdadm("store", "set", "--none", "--yes", "--data-dir", c.Host(1).Dir); r.Code != cli.ExitUnsafe || !strings.Contains(r.Stderr, string(c.Host(3).ID())) {
+		t.Errorf("%s", r)
+	}
+	c.Host(3).Signal(syscall.SIGCONT)
+	died := diesAtTheSeal(c, (*rig.Host).Kill, 3)
+	leave(t, c, 1)
+	if err := <-died; err != nil {
+		t.Fatal(err)
+	}
+	dir := strings.TrimPrefix(c.StoreURL(), "file://")
+	if err := os.Rename(dir, dir+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	c.Start(3)
+	atHosts(t, c, 1, 2, 3)
+	w.End()
+}
+
+// A majority is lost before it has followed, and the record is made again at the hosts by the one that has. The two come back at the same
+// moment, with offers that are a majority of the record before, and join the cluster that went on.
+func TestRecoverWhenTheStoreIsLeft(t *testing.T) { recoverWhenTheStoreIsLeft(t, false) }
+
+// The same, and the store is gone by then: they hear of the new record only.
+func TestRecoverWhenTheStoreIsGone(t *testing.T) { recoverWhenTheStoreIsLeft(t, true) }
+
+func recoverWhenTheStoreIsLeft(t *testing.T, gone bool) {
+	t.Helper()
+	t.Parallel()
+	rig.TakesLong(t, "two minutes")
+	c := threeWithAStore(t)
+	c.Fill("before/", 50)
+	survivor := c.Host(1)
+	lost := []string{"--from", string(survivor.ID()), "--lost", string(c.Host(2).ID()), "--lost", string(c.Host(3).ID()), "--yes"}
+	died := diesAtTheSeal(c, (*rig.Host).Crash, 2, 3)
+	rig.Eventually(t, time.Minute, "the store is sealed", func(context.Context) error {
+		r := c.Etcdadm("store", "set", "--none", "--yes", "--timeout", "10s", "--data-dir", survivor.Dir)
+		if n, err := moving.ReadNotes(survivor.Dir); err != nil || !n.Place.AtHosts() {
+			return fmt.Errorf("%w, %s", err, r)
+		}
+		return nil
+	})
+	if err := <-died; err != nil {
+		t.Fatal(err)
+	}
+	survivor.Crash()
+	c.Start(1)
+	rig.Eventually(t, time.Minute, "the record is made again", func(context.Context) error {
+		if r := c.Recovers(survivor, lost...); r.Code != cli.ExitOK {
+			return fmt.Errorf("%s", r)
+		}
+		return nil
+	})
+	rig.Eventually(t, 2*time.Minute, "host 1 goes on as generation 2", func(context.Context) error {
+		if r := c.Etcdadm("status", "--data-dir", survivor.Dir, "-o", "json"); !regexp.MustCompile(`"generation": ?2\b`).MatchString(r.Stdout) {
+			return fmt.Errorf("exit code %d: %s", r.Code, r.Stderr)
+		}
+		return nil
+	})
+	if dir := strings.TrimPrefix(c.StoreURL(), "file://"); gone {
+		if err := os.Rename(dir, dir+".gone"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Start(2, 3)
+	c.Voters(2*time.Minute, 1, 2, 3)
+	atHosts(t, c, 1, 2, 3)
+	if n := c.CountKeys("before/"); n != 50 {
+		t.Errorf("%d keys of 50", n)
+	}
+}
+
+// A disk of between the offer and the follow is put back: the others remember it, and the host takes another seat than the one that it was
+// offered, and took.
+func TestImageOfAnOpenOffer(t *testing.T) {
+	t.Parallel()
+	rig.TakesLong(t, "two minutes")
+	c := threeWithAStore(t)
+	h := c.Host(3)
+	died := diesAtTheSeal(c, (*rig.Host).Crash, 3)
+	leave(t, c, 1)
+	if err := <-died; err != nil {
+		t.Fatal(err)
+	}
+	image := filepath.Join(t.TempDir(), "image")
+	if out, err := exec.Command("cp", "-a", h.Dir, image).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c.Start(3)
+	atHosts(t, c, 1, 2, 3)
+	c.Fill("after/", 50)
+	seat := seatOf(t, h)
+	h.Crash()
+	if err := errors.Join(os.RemoveAll(h.Dir), os.Rename(image, h.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	c.Start(3)
+	h.Said(rig.Soon, "it was rolled back")
+	c.Voters(2*time.Minute, 1, 2, 3)
+	atHosts(t, c, 1, 2, 3)
+	if now := seatOf(t, h); now == seat {
+		t.Errorf("it has the seat %v, which it may have promised by", now)
+	}
+	if n := c.CountKeys("after/"); n != 50 {
+		t.Errorf("%d keys of 50", n)
+	}
+}
+
+func seatOf(t *testing.T, h *rig.Host) register.Seat {
+	t.Helper()
+	state, err := keeper.Decode(rig.FileAt(t, filepath.Join(h.Dir, "etcdadm", keeper.FileName)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Seat
 }

@@ -67,8 +67,8 @@ func TestStoreSetMistakes(t *testing.T) {
 		code int
 	}{
 		{storeSet{}, ExitUsage},
-		{storeSet{none: true}, ExitUnsafe},
-		{storeSet{url: "hosts:///var/lib/etcdadm"}, ExitUnsafe},
+		{storeSet{none: true}, ExitUsage},                      // no time
+		{storeSet{url: "hosts:///var/lib/etcdadm"}, ExitUsage}, // the same
 		{storeSet{none: true, url: "s3://bucket/folder"}, ExitUsage},
 		{storeSet{url: "/shared"}, ExitUsage},
 		{storeSet{url: "s3://key:word@bucket/folder"}, ExitUsage},

@@ -38,7 +38,8 @@ type storeSet struct {
 
 // wouldMove is what is shown before, and all that a dry run prints.
 type wouldMove struct {
-	Store     string           `json:"store"`
+	Store     string           `json:"store,omitempty"` // empty: the hosts
+	From      string           `json:"from,omitempty"`  // the store that it leaves
 	Hosts     []cluster.HostID `json:"hosts"`
 	Variables []string         `json:"variables"` // by their names
 }
@@ -53,8 +54,8 @@ const (
 func storeSetCommand() *cobra.Command {
 	s := storeSet{}
 	c := &cobra.Command{
-		Use:   "set URL",
-		Short: "Move the control record from the hosts to a shared store while the cluster runs",
+		Use:   "set URL|--none",
+		Short: "Move the control record between the hosts and a shared store while the cluster runs",
 		Long: `set has the control record of a cluster without a shared store kept in one from now on.
 etcd goes on meanwhile. Every known host has to be there: each opens the store by itself,
 tries it out and keeps its URL and variables, in a file for root only. Then the record
@@ -63,9 +64,11 @@ then follows when it is back. What goes wrong before that leaves the record wher
 
 The variables of the store, such as S3_ACCESS_KEY_ID, are taken from this command's
 environment and given to all hosts. Run it again after an interruption: it goes on.
-Backups that the hosts have stay there; new ones go to the store.`,
+Backups that the hosts have stay there; new ones go to the store. With --none it goes
+the other way: from a store to the hosts.`,
 		Example: `  etcdadm store set s3://BUCKET/FOLDER --dry-run
-  etcdadm store set s3://BUCKET/FOLDER`,
+  etcdadm store set s3://BUCKET/FOLDER
+  etcdadm store set --none`,
 		Args: words(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -77,6 +80,9 @@ Backups that the hosts have stay there; new ones go to the store.`,
 			if s.reclaim {
 				return s.claimAgain(c)
 			}
+			if s.none {
+				return s.run(c)
+			}
 			if err := s.take(open.Environment(os.Environ())); err != nil {
 				return err
 			}
@@ -84,7 +90,7 @@ Backups that the hosts have stay there; new ones go to the store.`,
 		},
 	}
 	s.flags(c)
-	c.Flags().BoolVar(&s.none, "none", false, "have the hosts keep the record (this release cannot move it from a store to the hosts)")
+	c.Flags().BoolVar(&s.none, "none", false, "have the hosts keep the record, and no store")
 	c.Flags().BoolVar(&s.dryRun, "dry-run", false, "look whether it can be moved now, and change nothing")
 	c.Flags().BoolVar(&s.reclaim, "claim-again", false, "on a host that says record-moved: replace a void that a recovery left in the store, or put the claim into a store that was emptied, so that the record comes there")
 	c.Flags().StringSliceVar(&s.lost, "lost", nil, "with --claim-again: hosts that are gone for good")
@@ -96,10 +102,13 @@ Backups that the hosts have stay there; new ones go to the store.`,
 func (s *storeSet) mistake() error {
 	_, hosts := kept.DataDir(s.url)
 	switch {
+	case s.none && s.reclaim:
+		return usage("name the store", "--claim-again is for a store")
 	case s.none && s.url != "":
 		return usage("a URL for a shared store, or --none", "--none and a URL are two places")
 	case s.none || hosts:
-		return &Failure{Code: ExitUnsafe, Err: errors.New("this release moves the record from the hosts to a store, and not back"), Advice: "begin a cluster without a store from a backup: etcdadm init --from-backup"}
+		s.none, s.url = true, ""
+		return someTime("--timeout", s.within)
 	case s.url == "":
 		return usage("such as etcdadm store set s3://BUCKET/FOLDER", "say where the record is to go")
 	case open.InKubernetes(s.url):
@@ -180,13 +189,13 @@ func (s *storeSet) run(c *cobra.Command) error {
 	switch {
 	case at.In == "":
 		return &Failure{Code: ExitNotLeader, Err: errors.New(at.Why), Advice: "etcdadm status says who is there"}
-	case at.In == console.KeptInStore && at.Store == daemon.ShownURL(s.url):
+	case s.none && at.In == console.KeptByHosts, at.In == console.KeptInStore && at.Store == daemon.ShownURL(s.url):
 		return s.print(c.OutOrStdout(), at, func(w io.Writer) { printWhereabouts(w, at) })
-	case at.In == console.KeptInStore:
-		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("%s: this release moves it from the hosts to a store only", at), Advice: "begin a cluster with another store from a backup: etcdadm init --from-backup"}
+	case at.In == console.KeptInStore && !s.none:
+		return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("%s: it does not go from one store to another", at), Advice: "move it to the hosts first: etcdadm store set --none"}
 	}
 	s.leader = cluster.Contact{Host: report.Leader, Endpoint: report.LeaderEndpoint}
-	would := wouldMove{Store: daemon.ShownURL(s.url), Variables: slices.Sorted(maps.Keys(s.environment))}
+	would := wouldMove{Store: daemon.ShownURL(s.url), From: at.Store, Variables: slices.Sorted(maps.Keys(s.environment))}
 	for _, h := range at.Hosts {
 		would.Hosts = append(would.Hosts, h.Host)
 	}
@@ -209,7 +218,7 @@ func (s *storeSet) run(c *cobra.Command) error {
 
 // request asks for a move by its name, or for a look without one.
 func (s *storeSet) request(name string) peer.MoveRequest {
-	r := peer.MoveRequest{Name: name, URL: s.url, Variables: s.environment, DryRun: name == "", Reclaim: s.reclaim}
+	r := peer.MoveRequest{Name: name, URL: s.url, Hosts: s.none, Variables: s.environment, DryRun: name == "", Reclaim: s.reclaim}
 	for _, h := range s.lost {
 		r.Lost = append(r.Lost, cluster.HostID(h))
 	}
@@ -222,6 +231,13 @@ func notMovable(err error) error {
 }
 
 func (w wouldMove) print(out io.Writer) {
+	if w.Store == "" {
+		fmt.Fprintf(out, "The control record goes from %s to the hosts, and etcd goes on meanwhile:\n", w.From)
+		fmt.Fprintf(out, "  each of these hosts keeps what it is offered: %s\n", joined(w.Hosts))
+		fmt.Fprintln(out, "  the record in the store is ended for good, and goes on at the hosts of the voters")
+		fmt.Fprintln(out, "  backups in the store stay there; new ones go to the disks of the hosts")
+		return
+	}
 	fmt.Fprintf(out, "The control record goes from the hosts to %s, and etcd goes on meanwhile:\n", w.Store)
 	fmt.Fprintf(out, "  each of these hosts opens the store and tries it out: %s\n", joined(w.Hosts))
 	if len(w.Variables) > 0 {
@@ -289,13 +305,13 @@ func (s *storeSet) end(ctx context.Context, c *cobra.Command, con *console.Conso
 	for {
 		report, err := con.Status(ctx)
 		at := report.Whereabouts()
-		if err == nil && at.In == console.KeptInStore && at.Read {
+		if err == nil && at.Read && (at.In == console.KeptByHosts) == s.none {
 			return s.print(c.OutOrStdout(), at, func(w io.Writer) { printWhereabouts(w, at) })
 		}
 		select {
 		case <-time.After(movePoll):
 		case <-ctx.Done():
-			return &Failure{Code: ExitWaiting, Err: errors.New("the record is in the store, and no leading daemon is known to read it yet"), Advice: "etcdadm store status"}
+			return &Failure{Code: ExitWaiting, Err: errors.New("the record is where it was to go, and no leading daemon is known to read it yet"), Advice: "etcdadm store status"}
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 var ErrElsewhere = errors.New("the control record is moved")
 
 // Fixed are the objects of the folder that a move takes along, besides the intent; commands are waited for.
-var Fixed = []string{keySpec, keySettings, keyEnded, keyPaused, keyOrigin, keyManual, keyJoining, keyTokens}
+var Fixed = []string{keySpec, keySettings, keyEnded, keyPaused, keyOrigin, keyManual, keyJoining, keyTokens, keyRecord}
 
 // elsewhere tells why a created marker is no intent, nil if it may be one: see package moving.
 func elsewhere(marker []byte) error {

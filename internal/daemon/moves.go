@@ -15,6 +15,7 @@ import (
 	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/keeping"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/moving"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
@@ -28,22 +29,27 @@ const partMoves = "moves"
 type moves struct {
 	host     func() cluster.HostID
 	seeds    discovery.Seeds
-	insecure bool             // the daemons talk without TLS
-	store    string           // the record's URL, as people may see it
-	follower *moving.Follower // nil: this host was started with a store
-	mover    *moving.Mover    // nil: the hosts do not keep the record
+	insecure bool   // the daemons talk without TLS
+	store    string // the record's URL, as people may see it
+	follower *moving.Follower
+	mover    *moving.Mover
 	// left is the part in keeping a record that was moved: its last value is told to whoever comes late. Nil: there is none.
 	left *keeping.Part
 	// named is the place that the store says it is, on a host that did not follow a record there: it joined later. Nil: it says none.
 	named atomic.Pointer[string]
 	part  *keeping.Part // the part in keeping the record, where the hosts keep it
+	// asks is a part that asks the others, on a host of a shared store.
+	asks func(context.Context) *keeping.Part
 }
 
 // placed is where the record was moved to, whatever the daemon was started with: that cannot know it. The variables of the place are used
 // as one set; where the settings name the very place, they are a person's, and go before.
-func placed(n moving.Notes, started string) (url string, elsewhere bool) {
-	if n.Place == nil || n.Place.URL == started {
+func placed(n moving.Notes, dataDir, started string) (url string, elsewhere bool) {
+	switch {
+	case n.Place == nil || n.Place.URL == started:
 		return started, false
+	case n.Place.AtHosts():
+		return kept.URL(dataDir), kept.URL(dataDir) != started
 	}
 	reachedBy(n.Place.Variables)
 	return n.Place.URL, true
@@ -108,8 +114,6 @@ func (m *moves) answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (
 	case r.Move != nil:
 		reply := m.move(ctx, *r.Move)
 		return peer.KeepReply{Move: &reply}, nil
-	case m.follower == nil:
-		return peer.KeepReply{Offer: &peer.OfferReply{Refused: fmt.Sprintf("host %s was started with a shared store", m.host())}}, nil
 	}
 	reply := m.follower.Take(ctx, *r.Offer)
 	return peer.KeepReply{Offer: &reply}, nil
@@ -120,14 +124,14 @@ func (m *moves) move(ctx context.Context, r peer.MoveRequest) peer.MoveReply {
 	if r.Reclaim {
 		return m.reclaim(ctx, r)
 	}
-	if m.follower != nil {
-		if p := m.follower.File.Notes().Place; p != nil && p.URL == r.URL {
-			return peer.MoveReply{Done: p.InForce}
-		}
+	if p := m.follower.File.Notes().Place; !r.Hosts && p != nil && p.URL == r.URL {
+		return peer.MoveReply{Done: p.InForce}
 	}
-	switch {
-	case m.mover == nil:
-		return peer.MoveReply{Refused: "the record is in the shared store " + m.store + ", and this release moves it from the hosts to a store only"}
+	switch byHosts := m.follower.Home == nil; {
+	case byHosts && r.Hosts:
+		return peer.MoveReply{Done: true}
+	case !byHosts && !r.Hosts:
+		return peer.MoveReply{Refused: "the record is in the shared store " + m.store + ": move it to the hosts first, by etcdadm store set --none"}
 	case open.InKubernetes(r.URL):
 		return peer.MoveReply{Refused: "ConfigMaps hold a record and no backups, and a move takes both to one place: give another store"}
 	case SecretIn(r.URL):
@@ -162,7 +166,7 @@ func (m *moves) whatIsLeft(ctx context.Context, c peer.Caller, r peer.KeepReques
 	if m.left == nil || r.Again != nil || r.Enrol != "" {
 		return peer.KeepReply{}, errors.New("this cluster has a shared store, and its hosts keep nothing of it")
 	}
-	if c.Record == m.follower.File.Notes().Place.Name { // it followed as this one did, and asks of the time before
+	if p := m.follower.File.Notes().Place; p != nil && c.Record == p.Name { // it followed as this one did, and asks of the time before
 		c.Record = m.left.Record()
 	}
 	if !r.Where {
@@ -185,10 +189,22 @@ func (m *moves) whatIsLeft(ctx context.Context, c peer.Caller, r peer.KeepReques
 
 // mayStart is asked after a boot, before the member is started.
 func (m *moves) mayStart(ctx context.Context, part *keeping.Part) (*cluster.Intent, error) {
-	if m.left != nil {
-		return m.left.Beyond(ctx), nil
+	if m.follower == nil || m.follower.Home == nil {
+		return part.MayStart(ctx)
 	}
-	return part.MayStart(ctx)
+	to := m.follower.LeftTo(ctx)
+	if m.left == nil && to == "" {
+		return nil, nil
+	}
+	return m.asks(ctx).Beyond(ctx, to), nil
+}
+
+// forgets is told that this disk went back: it keeps no record by what it promised before.
+func (m *moves) forgets(ctx context.Context, part *keeping.Part) error {
+	if err := part.Forget(ctx); err != nil || m.follower == nil {
+		return err
+	}
+	return m.follower.File.Forget()
 }
 
 // askPeers is what other hosts remember of this disk. Those at another place of the record refuse its pings.
@@ -198,9 +214,12 @@ func (m *moves) askPeers(ctx context.Context, heard func(context.Context) []clus
 	return append(heard(ctx), <-told...)
 }
 
+// goesHome tells whether this host has an open offer of the hosts' record: while the store is silent that may count already.
+func (m *moves) goesHome() bool { return m.follower != nil && m.follower.File.Notes().Offer.AtHosts() }
+
 // joined takes note of the place that a store says it is: a host that joined there is of that place as those that followed.
 func (m *moves) joined(ctx context.Context, store blob.Store) {
-	if m.follower != nil {
+	if m.follower != nil && m.follower.File.Notes().Place != nil {
 		return
 	}
 	if name, err := moving.Named(ctx, store); err == nil && name != "" {
@@ -223,19 +242,32 @@ func (m *moves) given(ctx context.Context) []string {
 
 // record names the place that this host is at in its calls, "" for none.
 func (m *moves) record(part *keeping.Part) func() string {
-	switch {
-	case part != nil:
+	if part != nil {
 		return part.Record
-	case m.follower == nil:
-		return func() string {
-			if name := m.named.Load(); name != nil {
-				return *name
-			}
-			return ""
+	}
+	name, left := "", func() string { return "" }
+	if m.follower != nil {
+		left = m.follower.Home.Left
+		if p := m.follower.File.Notes().Place; p != nil {
+			name = p.Name
 		}
 	}
-	name := m.follower.File.Notes().Place.Name
-	return func() string { return name }
+	return func() string {
+		if at := left(); at != "" || name != "" {
+			return cmp.Or(at, name)
+		}
+		if joined := m.named.Load(); joined != nil {
+			return *joined
+		}
+		return ""
+	}
+}
+
+// heard is told which record another host names.
+func (m *moves) heard(record string) {
+	if m.follower != nil && m.follower.Home != nil && record != m.record(nil)() {
+		m.follower.Home.Heard(record)
+	}
 }
 
 // arrived is the folder's store: until the record was seen where it was moved to, nothing there is a record, or its absence.

@@ -3,22 +3,28 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/memory"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/keeping"
+	"etcdadm.io/internal/kept"
+	"etcdadm.io/internal/manager"
 	"etcdadm.io/internal/moving"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/register"
+	"etcdadm.io/plan"
 )
 
 // A host that has followed answers for the record before by how that ended, or not at all; it says where it is and what it keeps there,
@@ -98,5 +104,95 @@ func TestJoinedThere(t *testing.T) {
 	}
 	if m.joined(t.Context(), store); name() != "n" {
 		t.Errorf("it names %q", name())
+	}
+}
+
+// A host that followed to the hosts' record finds the others by the addresses of its offer: nobody is announced in a store any more, and its
+// disk may know no address yet.
+func TestSeedsOfAMove(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, moving.FileName), []byte(`{"format":1,"place":{"name":"N","from":"f","url":"hosts:","inForce":true,"seeds":["a=192.0.2.1:8000","b=192.0.2.2:8000"]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := moving.OpenFile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{cfg: Config{BackupStore: kept.URL(dir), GRPCPort: 8000}, store: memory.New(), moves: moves{follower: &moving.Follower{File: file}}, log: slog.New(slog.DiscardHandler)}
+	seeds, err := d.seeds(nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := seeds.Seeds(t.Context()); err != nil || len(found) != 2 || found[1].ID != "b" || found[1].Endpoint != "192.0.2.2:8000" {
+		t.Errorf("%+v %v", found, err)
+	}
+	d.moves.seeds = seeds
+	if at := d.moves.given(t.Context()); len(at) != 2 {
+		t.Errorf("%v", at)
+	}
+}
+
+// A host names the place that it followed to, and that it was left there.
+func TestNamesItsPlace(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, moving.FileName), []byte(`{"format":1,"place":{"name":"S","from":"r","url":"s3://bucket/folder","inForce":true}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := moving.OpenFile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := memory.New()
+	if _, err := blob.PutBytes(t.Context(), store, control.KeyIntent, []byte(`{"nonce":"f","generation":2,"name":"c","moving":"N","moved":true,"intent":{}}`), blob.Any); err != nil {
+		t.Fatal(err)
+	}
+	m := moves{follower: &moving.Follower{File: file, Log: slog.New(slog.DiscardHandler), Home: &moving.Homing{Store: func() blob.Store { return store }}}}
+	name := m.record(nil)
+	if name() != "S" {
+		t.Errorf("it names %q", name())
+	}
+	if err := m.follower.Look(t.Context(), true); err != nil || name() != "left:N" {
+		t.Errorf("it names %q (%v)", name(), err)
+	}
+}
+
+// At a boot beside a store that was left, the host asks the others what generation they keep, though it never kept a record itself.
+func TestMayStartBesideAStoreThatWasLeft(t *testing.T) {
+	file, err := moving.OpenFile(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, asked := memory.New(), 0
+	m := moves{follower: &moving.Follower{File: file, Home: &moving.Homing{Store: func() blob.Store { return store }}}, asks: func(context.Context) *keeping.Part {
+		asked++
+		return nil
+	}}
+	for n, marker := range []string{`{"nonce":"f","generation":2,"name":"c","moving":"N","intent":{}}`, `{"nonce":"f","generation":2,"name":"c","moving":"N","moved":true,"intent":{}}`} {
+		if _, err := blob.PutBytes(t.Context(), store, control.KeyIntent, []byte(marker), blob.Any); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.mayStart(t.Context(), nil); err != nil || asked != n {
+			t.Errorf("%s: asked %d times (%v)", marker, asked, err)
+		}
+	}
+}
+
+// Nothing is written without the store while the record may count at the hosts already.
+func TestNoStoreBesideAMove(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, moving.FileName), []byte(`{"format":1,"offer":{"name":"N","from":"f","url":"hosts:"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := moving.OpenFile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wish, err := json.Marshal(manager.GoalRequest{Goal: plan.Goal{NoStore: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := handler{&daemon{moves: moves{follower: &moving.Follower{File: file}}}}
+	if _, err := h.Goal(t.Context(), peer.Caller{}, wish); err == nil || !strings.Contains(err.Error(), "is not known") {
+		t.Errorf("%v", err)
 	}
 }

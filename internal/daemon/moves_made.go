@@ -9,38 +9,78 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/keeping"
 	"etcdadm.io/internal/moving"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/register"
 )
 
-// makeMoves makes this host's part in moves of the record that it keeps, or kept.
-func makeMoves(d *daemon, part *keeping.Part, file *moving.File) {
+// makeMoves makes this host's part in moves. The part in keeping a record is that of now, or of before it was moved to a store; nil: there is
+// none.
+func makeMoves(d *daemon, part *keeping.Part, file *moving.File, byHosts bool) {
 	m := &d.moves
-	record := part.Register()
-	m.follower = &moving.Follower{
-		File: file, Cluster: d.cfg.ClusterName, Self: m.host, Record: part.Record, Sealed: part.Sealed, Keep: part.Last, Newest: part.Newest,
-		Read: record.Document, Decide: record.Decide, Intent: d.keptIntent, Open: openOffered, Log: d.log,
-	}
-	if file.Notes().Place != nil {
-		m.left = part
-		m.follower.There = func(ctx context.Context) (blob.Store, error) {
-			return open.Open(ctx, d.cfg.BackupStore, open.Options{Anew: renewals.Add(1)})
+	leads := func() error {
+		if !d.manager.Status().Leading {
+			return errors.New("this daemon does not lead: run the command again")
 		}
+		return nil
+	}
+	to := offers{d}
+	m.follower = &moving.Follower{
+		File: file, Cluster: d.cfg.ClusterName, Self: m.host, Record: func() string { return "" }, Intent: d.keptIntent, Open: openOffered, Log: d.log,
+	}
+	m.mover = &moving.Mover{
+		Cluster: d.cfg.ClusterName, Store: func() blob.Store { return d.store }, Mint: host.Mint, Leads: leads, Hosts: to.hosts,
+		Offer: to.offer, Open: openOffered, Followed: file.Followed,
+	}
+	if part != nil {
+		record := part.Register()
+		m.follower.Record, m.follower.Sealed, m.follower.Keep, m.follower.Newest = part.Record, part.Sealed, part.Last, part.Newest
+		m.follower.Read, m.follower.Decide, m.mover.Record = record.Document, record.Decide, record
+	}
+	if byHosts {
+		m.part = part
 		return
 	}
-	m.part = part
-	to := offers{d}
-	m.mover = &moving.Mover{
-		Cluster: d.cfg.ClusterName, Record: record, Open: openOffered, Followed: file.Followed,
-		Leads: func() error {
-			if !d.manager.Status().Leading {
-				return errors.New("this daemon does not lead: run the command again")
+	m.left, m.mover.Followed = part, m.follower.GoHome
+	m.follower.There = func(ctx context.Context) (blob.Store, error) {
+		return open.Open(ctx, d.cfg.BackupStore, open.Options{Anew: renewals.Add(1)})
+	}
+	asks := func(ctx context.Context) (*keeping.Part, error) {
+		if part != nil {
+			return part, nil
+		}
+		return d.makePart(ctx)
+	}
+	m.asks = func(ctx context.Context) *keeping.Part {
+		of, err := asks(ctx)
+		if err != nil {
+			d.log.Warn("this host cannot ask where the record went", "err", err)
+		}
+		return of
+	}
+	m.follower.Home = &moving.Homing{
+		Store: func() blob.Store { return d.store }, Leads: leads,
+		Begin: func(ctx context.Context, first *register.Document, forgot bool) error {
+			of, err := asks(ctx)
+			if err != nil {
+				return err
 			}
-			return nil
+			return of.TakeUp(ctx, first, forgot)
 		},
-		Hosts: to.hosts,
-		Offer: to.offer,
+		Counts: func(ctx context.Context, record string) bool { return m.asks(ctx).Counts(ctx, record) },
+		Refuses: func() string {
+			switch {
+			case d.cfg.AutoRecoverAfter > 0:
+				return "it runs with --auto-recover-after, which needs a shared store: start its agent without"
+			case d.cfg.ControlStore != "":
+				return "it runs with --control-store, which is how the store of the record is changed there: its settings would name two"
+			case part == nil && file.Notes().Place != nil:
+				return "its part of the record before cannot be read: etcdadm reset --force there, then etcdadm join"
+			}
+			return ""
+		},
 	}
 }
 
@@ -54,8 +94,19 @@ func (f offers) hosts() (out []cluster.HostID) {
 	return out
 }
 
+// endpoints are where the hosts are. One that follows to the hosts' record reads no announcements any more, and its disk may know nobody yet.
+func (f offers) endpoints() (out []string) {
+	for _, c := range f.d.contacts() {
+		out = append(out, string(c.Host)+"="+c.Endpoint)
+	}
+	return out
+}
+
 // offer makes an offer to a host.
 func (f offers) offer(ctx context.Context, h cluster.HostID, o peer.Offer) (peer.OfferReply, error) {
+	if o.First != nil {
+		o.Seeds = f.endpoints()
+	}
 	if h == f.d.id {
 		return f.d.moves.follower.Take(ctx, o), nil
 	}

@@ -25,7 +25,7 @@ func TestPlaced(t *testing.T) {
 			t.Setenv("HTTPS_PROXY", "http://192.0.2.1")
 			t.Setenv("NO_PROXY", "own")
 			n := moving.Notes{Place: &moving.Place{Offer: peer.Offer{URL: "s3://bucket/folder", Variables: map[string]string{"S3_ACCESS_KEY_ID": "given", "NO_PROXY": "a laptop's"}}}}
-			url, elsewhere := placed(n, c.given)
+			url, elsewhere := placed(n, "/data", c.given)
 			if elsewhere != c.elsewhere || url != c.url {
 				t.Errorf("%v %s", elsewhere, url)
 			}
@@ -37,7 +37,7 @@ func TestPlaced(t *testing.T) {
 			}
 		})
 	}
-	if url, elsewhere := placed(moving.Notes{}, "hosts:///data"); elsewhere || url != "hosts:///data" {
+	if url, elsewhere := placed(moving.Notes{}, "/data", "hosts:///data"); elsewhere || url != "hosts:///data" {
 		t.Errorf("%v %s", elsewhere, url)
 	}
 }

@@ -274,7 +274,7 @@ func (d *daemon) makeHost(context.Context) error {
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
 		Releases: d.releases.versions,
 		Disk:     memberDisk{d.disk, d.certs}, Files: d.disk, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
-		Reacher: reacher{}, AskPeers: func(ctx context.Context) []cluster.Ping { return d.moves.askPeers(ctx, d.manager.AskPeers, d.keeping) }, Elsewhere: func() *cluster.Elsewhere { return d.manager.Elsewhere() }, MayStart: func(ctx context.Context) (*cluster.Intent, error) { return d.moves.mayStart(ctx, d.keeping) }, Forgets: d.keeping.Forget, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), AuthorityKeys: d.certs.holdsKeys, Problems: d.problems, PeerTLS: d.peerTLS, Authorities: d.certs.told, Trusts: d.certs.epoch.Load, Log: d.log,
+		Reacher: reacher{}, AskPeers: func(ctx context.Context) []cluster.Ping { return d.moves.askPeers(ctx, d.manager.AskPeers, d.keeping) }, Elsewhere: func() *cluster.Elsewhere { return d.manager.Elsewhere() }, MayStart: func(ctx context.Context) (*cluster.Intent, error) { return d.moves.mayStart(ctx, d.keeping) }, Forgets: func(ctx context.Context) error { return d.moves.forgets(ctx, d.keeping) }, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), AuthorityKeys: d.certs.holdsKeys, Problems: d.problems, PeerTLS: d.peerTLS, Authorities: d.certs.told, Trusts: d.certs.epoch.Load, Log: d.log,
 	})
 	d.certs.follows = rotationOf(d)
 	d.releases.changed = d.host.Noticed // nothing looks beside this yet
@@ -313,7 +313,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	if d.manager, err = manager.New(opts); err != nil {
 		return nil, err
 	}
-	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Admitter: admitter{d}, Signer: &signer{d: d}, Live: d.certs.daemons, Record: record, Log: d.log})
+	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Admitter: admitter{d}, Signer: &signer{d: d}, Live: d.certs.daemons, Record: record, Heard: d.moves.heard, Log: d.log})
 }
 
 // askedEvery is how often a part looks whether its host has asked the others about its disk.

@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/discovery"
 	"etcdadm.io/internal/hostsfile"
+	"etcdadm.io/internal/moving"
 )
 
 // seedFiles is the source that the external volume provider has.
@@ -54,6 +55,17 @@ func (d *daemon) seeds(static *Static, seedDir string) (discovery.Seeds, error) 
 			return nil, &Error{Problem: "--discovery", Err: err, Advice: "host:port, file:///directory or dns://name"}
 		}
 		add("--discovery", s)
+	}
+	notes := d.moves.follower.File.Notes()
+	for _, p := range []*moving.Place{notes.Offer, notes.Place} { // the hosts may be there already
+		if !p.AtHosts() {
+			continue
+		}
+		s, err := discovery.ParseStatic(p.Seeds, d.cfg.GRPCPort)
+		if err != nil { // the rest is good
+			d.log.Warn("not every host that the record was offered to is found by its address", "err", err)
+		}
+		add("the move", s)
 	}
 	if dir, ok := strings.CutPrefix(d.cfg.RecordStore(), "file://"); ok {
 		// A directory can be watched, so newcomers are seen at once.

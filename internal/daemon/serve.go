@@ -42,7 +42,12 @@ func (h handler) Apply(ctx context.Context, c peer.Caller, r cluster.ApplyReques
 
 func (h handler) Goal(ctx context.Context, _ peer.Caller, wish json.RawMessage) (json.RawMessage, error) {
 	var asked manager.GoalRequest
-	if h.d.keeping != nil && json.Unmarshal(wish, &asked) == nil && asked.Goal.NoStore {
+	switch {
+	case json.Unmarshal(wish, &asked) != nil || !asked.Goal.NoStore:
+	case h.d.moves.goesHome():
+		return nil, mistake("bring the store back, and run the command again; if it is gone for good, see docs/operations/record-moved.md",
+			"a move of the record to the hosts was under way, and whether it came true is not known while the store is silent")
+	case h.d.keeping != nil:
 		return nil, mistake("bring the daemons of more hosts back: a majority of those that keep the record is needed",
 			"--no-store is for clusters with a shared store, and here the hosts keep the record: two halves of them could each change the voters")
 	}

@@ -36,7 +36,7 @@ func (d *daemon) openStore(ctx context.Context) error {
 		return &Error{Problem: "--control-store", Err: fmt.Errorf("etcdadm store set moved the cluster's record to %s", ShownURL(p.URL)), Advice: "leave --control-store out: this host goes by the move"}
 	}
 	var elsewhere bool
-	if d.cfg.BackupStore, elsewhere = placed(file.Notes(), d.cfg.BackupStore); elsewhere {
+	if d.cfg.BackupStore, elsewhere = placed(file.Notes(), d.cfg.DataDir, d.cfg.BackupStore); elsewhere {
 		d.begun.at(step{what: "the store", at: []string{ShownURL(d.cfg.BackupStore)}})
 		if d.env != nil {
 			d.env.renew = nil // the place has variables of its own
@@ -44,22 +44,23 @@ func (d *daemon) openStore(ctx context.Context) error {
 	}
 	d.moves.host, d.moves.insecure, d.moves.store = func() cluster.HostID { return d.id }, d.cfg.Insecure, ShownURL(d.cfg.RecordStore())
 	_, byHosts := kept.DataDir(d.cfg.BackupStore)
+	d.experienced = d.experienced || file.Notes().Place != nil
+	var part *keeping.Part
 	if byHosts || file.Notes().Place != nil {
-		part, err := d.makePart(ctx)
+		part, err = d.makePart(ctx)
 		switch p := file.Notes().Place; {
 		case err == nil:
-			makeMoves(d, part, file)
 		case byHosts || !p.InForce:
 			return err
 		default: // the record is elsewhere: what is left of the one before keeps no member down
 			d.log.Warn("this host does not answer for the record that was moved", "err", err)
 		}
-		if byHosts {
-			d.keeping, d.store, d.folder = part, part.Store(), part.Folder()
-			d.backups = d.store
-			return nil
-		}
-		d.experienced = true
+	}
+	makeMoves(d, part, file, byHosts)
+	if byHosts {
+		d.keeping, d.store, d.folder = part, part.Store(), part.Folder()
+		d.backups = d.store
+		return nil
 	}
 	var store, backups blob.Store
 	var folder *control.Folder

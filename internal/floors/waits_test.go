@@ -29,6 +29,8 @@ var unended = map[string]string{
 	"internal/keeping/whereabouts.go":  "keeperTimeout",
 	"internal/keeping/maystart.go":     "keeperTimeout",
 	"internal/setup/setup.go":          "notesTimeout",
+	"internal/moving/homing.go":        "lookTimeout",
+	"internal/moving/home.go":          "decideTimeout: a freeze is ended",
 	"internal/moving/mover.go":         "a move goes on without who asked for it; each of its steps is bounded",
 	"internal/kept/store.go":           "otherTimeout",
 	"internal/removal/reset.go":        "callOffTimeout, after a caller that gave up",

@@ -290,6 +290,29 @@ func (k *Keeper) Follow(ctx context.Context, mint func() string, shown register.
 	return k.instead(next)
 }
 
+// Begin has this host keep the record of a first document that counts now (see register.Begin). What it kept is set aside. Again it does
+// nothing, also where it went over to a record that was made again from that: what it promised since stays, unless the disk may have
+// forgotten some of it.
+func (k *Keeper) Begin(ctx context.Context, host cluster.HostID, forgot bool, mint func() string, first *register.Document) error {
+	done, err := k.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	next := register.Seated(first, host, forgot, mint)
+	if k.state == nil {
+		return k.write(next)
+	}
+	again := false
+	if doc := k.state.Newest().Doc; doc != nil {
+		_, again = doc.From(first.Record)
+	}
+	if (k.state.Record == first.Record || again) && !forgot {
+		return nil
+	}
+	return k.instead(next)
+}
+
 // Renew makes this host another keeper of the same record, which promised nothing: what it promised before, its disk may have
 // forgotten. What it kept is set aside. Errors: [ErrNone].
 func (k *Keeper) Renew(ctx context.Context, mint func() string) error {

@@ -12,6 +12,7 @@ import (
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/register"
 )
 
 // What is asked of the other hosts between a boot and the first start of the member.
@@ -32,7 +33,7 @@ func (k *Part) MayStart(ctx context.Context) (*cluster.Intent, error) {
 	if err := k.follows(ctx, answers); err != nil {
 		return nil, err
 	}
-	if in := beyond(answers, ours); in != nil && in.Order(k.intent(ctx)) > 0 {
+	if in := k.beyond(ctx, answers, ours, ""); in != nil && in.Order(k.intent(ctx)) > 0 {
 		return in, nil
 	}
 	if !slices.ContainsFunc(answers, func(t told) bool { return t.err == nil && t.Record != "" && t.Record != ours }) {
@@ -80,17 +81,54 @@ func (k *Part) follows(ctx context.Context, answers []told) error {
 	return nil
 }
 
-// Beyond asks, after a boot and on a host that has followed its record, for the highest intent that hosts keep which followed too; nil:
-// none is heard. Silence is consent.
-func (k *Part) Beyond(ctx context.Context) *cluster.Intent {
-	return beyond(k.askUntil(ctx, bootAsks), k.opt.Keeper.Record())
+// Beyond asks, after a boot and on a host whose record is in a store, for the highest intent that hosts keep which followed its record of
+// before there too, or which keep the record that the store was left for, if any; nil: none is heard. Silence is consent.
+func (k *Part) Beyond(ctx context.Context, left string) *cluster.Intent {
+	if k == nil {
+		return nil
+	}
+	return k.beyond(ctx, k.askUntil(ctx, bootAsks), k.opt.Keeper.Record(), left)
 }
 
-// beyond is the highest intent that hosts keep which followed a record to its next place; nil: there is none.
-func beyond(answers []told, record string) (in *cluster.Intent) {
+// TakeUp has this host keep the record of a first document that counts now, or go over at once to the one that was made again from it
+// meanwhile, as at a boot: before it has answered by its seat, and was one of a majority of what was given up. Silence is consent.
+func (k *Part) TakeUp(ctx context.Context, first *register.Document, forgot bool) error {
+	if err := k.opt.Keeper.Begin(ctx, k.opt.Self(), forgot, k.opt.Mint, first); err != nil {
+		return err
+	}
+	found, err := k.weigh(ctx, k.askUntil(ctx, bootAsks))
+	if err != nil || found.other == nil {
+		return err
+	}
+	if why, err := k.staysWith(ctx, found); err != nil || why != "" { // why, it says once it is there
+		return err
+	}
+	return k.goOver(ctx, *found.other)
+}
+
+// Counts tells whether another host keeps a record, or one that was made again from it: nobody does before it counts.
+func (k *Part) Counts(ctx context.Context, record string) bool {
+	return k != nil && slices.ContainsFunc(k.askUntil(ctx, bootAsks), func(t told) bool {
+		return t.err == nil && (t.Record == record || t.madeFrom(record))
+	})
+}
+
+// beyond is the highest intent that hosts keep which followed a record to its next place, or which keep the record that it went to after
+// that, or one that was made again from it; nil: there is none.
+func (k *Part) beyond(ctx context.Context, answers []told, record, left string) (in *cluster.Intent) {
 	for _, t := range answers {
-		if t.err == nil && t.Place != "" && t.Record == record && t.Intent != nil && t.Intent.Order(in) > 0 {
-			in = t.Intent
+		its := t.Intent
+		switch {
+		case t.err != nil:
+			continue
+		case t.Place != "" && t.Record == record:
+		case left != "" && t.Chosen != nil && (t.Record == left || t.madeFrom(left)):
+			its = k.intentOf(ctx, t.Chosen.Doc)
+		default:
+			continue
+		}
+		if its != nil && its.Order(in) > 0 {
+			in = its
 		}
 	}
 	return in
@@ -204,18 +242,26 @@ func (k *Part) askSeed(ctx context.Context, at string) (t told) {
 // intent is what the newest document says that this host knows to be chosen, nil where it knows none.
 func (k *Part) intent(ctx context.Context) *cluster.Intent {
 	state, err := k.opt.Keeper.State(ctx)
-	if err != nil || state.Chosen.Doc == nil {
+	if err != nil {
+		return nil
+	}
+	return k.intentOf(ctx, state.Chosen.Doc)
+}
+
+// intentOf is the intent of a document, nil where it has none that can be read.
+func (k *Part) intentOf(ctx context.Context, doc *register.Document) *cluster.Intent {
+	if doc == nil {
 		return nil
 	}
 	store := memory.New()
-	for key, o := range state.Chosen.Doc.Objects {
+	for key, o := range doc.Objects {
 		if _, err := blob.PutBytes(ctx, store, key, o.Data, blob.Any); err != nil {
 			return nil
 		}
 	}
 	in, _, _, err := control.New(store, k.opt.Cluster).Known().ReadIntent(ctx)
 	if err != nil {
-		k.opt.Log.Warn("the intent in the record that this host keeps cannot be read", "err", err)
+		k.opt.Log.Warn("the intent in a record that hosts keep cannot be read", "err", err)
 		return nil
 	}
 	return in

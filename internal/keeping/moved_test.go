@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/durable"
+	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/register"
@@ -37,7 +39,7 @@ func TestMayStartHearsOfTheNextPlace(t *testing.T) {
 	if err != nil || in == nil || in.Generation != 2 {
 		t.Errorf("a host that has not followed: %+v %v", in, err)
 	}
-	if in := s.at("b").Beyond(t.Context()); in == nil || in.Generation != 2 {
+	if in := s.at("b").Beyond(t.Context(), ""); in == nil || in.Generation != 2 {
 		t.Errorf("one that has: %+v", in)
 	}
 	s.cut(true, "c")
@@ -152,6 +154,74 @@ func TestASilentSeedKeepsNoAnswerBack(t *testing.T) {
 		}
 		if !slices.ContainsFunc(told, func(p cluster.Ping) bool { return p.Remembered == 7 }) {
 			t.Errorf("%s: %+v", name, told)
+		}
+	}
+}
+
+// A host whose store was left for the record of others hears what generation they keep, by what is chosen there.
+func TestBeyondAStoreThatWasLeft(t *testing.T) {
+	s := threeKeepers(t)
+	s.intent("a")
+	record := s.at("a").Record()
+	other := s.at("b")
+	k, err := keeper.Open(t.TempDir(), durable.OS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.opt.Keeper = k // it keeps nothing
+	if in := other.Beyond(t.Context(), record); in == nil || in.Generation != 1 {
+		t.Errorf("%+v", in)
+	}
+	if in := other.Beyond(t.Context(), "another"); in != nil {
+		t.Errorf("of another record: %+v", in)
+	}
+	if in := (*Part)(nil).Beyond(t.Context(), record); in != nil {
+		t.Errorf("%+v", in)
+	}
+}
+
+// A host that takes up a record which was made again meanwhile goes over before it has answered by its seat; one whose record goes on, or is
+// silent, takes up its seat. Asked again it does nothing.
+func TestTakesUpWhatTheRecordBecame(t *testing.T) {
+	for name, c := range map[string]struct{ again, away, over bool }{
+		"made again":             {again: true, over: true},
+		"made again, and silent": {again: true, away: true},
+		"it goes on":             {},
+	} {
+		s := threeKeepers(t)
+		s.host("a")
+		s.host("b")
+		s.host("c")
+		var seats []register.Seat
+		for _, h := range []cluster.HostID{"a", "b", "c"} {
+			seats = append(seats, register.Seat{Host: h, Keeper: "k-" + string(h)})
+		}
+		doc, err := register.Begin("N", seats, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.at("a").TakeUp(t.Context(), doc, false); err != nil {
+			t.Fatal(err)
+		}
+		if c.again {
+			s.cut(true, "b", "c")
+			if r := s.again("a", false, "b", "c"); r.Host != "a" {
+				t.Fatalf("%s: %+v", name, r)
+			}
+			s.cut(false, "b", "c")
+		}
+		s.mark(s.away, "a", c.away)
+		for range 2 {
+			if err := s.at("b").TakeUp(t.Context(), doc, false); err != nil || s.same("a", "b") != (c.over || !c.again) {
+				t.Errorf("%s: %v, it keeps %q", name, err, s.at("b").Record())
+			}
+		}
+		state, err := s.at("b").opt.Keeper.State(t.Context())
+		if seated := state.Seat == seats[1]; err != nil || seated == c.over {
+			t.Errorf("%s: %+v %v", name, state, err)
+		}
+		if is := s.at("c").Counts(t.Context(), "N"); !is || s.at("c").Counts(t.Context(), "M") {
+			t.Errorf("%s: whether it counts: %v", name, is)
 		}
 	}
 }

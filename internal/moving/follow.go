@@ -54,7 +54,9 @@ type Follower struct {
 	// There opens the place that this host has followed to as its process reaches it: by the place's variables, or a person's newer ones
 	// where the settings name the very URL. Nil: as offered.
 	There func(context.Context) (blob.Store, error)
-	Log   *slog.Logger
+	// Home is what a host has whose record is in a store; nil: the hosts keep it.
+	Home *Homing
+	Log  *slog.Logger
 
 	taking sync.Mutex // held while an offer is looked at
 	making bool       // the record is being made again here; guarded by taking
@@ -86,7 +88,12 @@ func (f *Follower) Take(ctx context.Context, o peer.Offer) peer.OfferReply {
 }
 
 func (f *Follower) take(ctx context.Context, o peer.Offer) error {
+	if o.First != nil {
+		return f.takeHome(ctx, o)
+	}
 	switch ours := f.Record(); {
+	case f.Home != nil:
+		return errors.New("its record is in a shared store")
 	case f.making:
 		return errors.New("the record is being made again there")
 	case o.Name == "" || o.From == "" || o.URL == "":
@@ -161,12 +168,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	var looked, fails time.Time
 	for began := f.File.Notes().Place; ; {
 		now := f.File.Notes().Place
-		switch {
-		case began == nil && now != nil:
+		if now != nil && (began == nil || began.Name != now.Name) {
 			return ErrFollowed
-		case now != nil && now.InForce:
-			<-ctx.Done()
-			return ctx.Err()
 		}
 		look, cancel := context.WithTimeout(ctx, lookTimeout)
 		store := time.Since(looked) >= storeEvery
@@ -179,7 +182,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 		case fails.IsZero():
 			fails = time.Now()
-		case now != nil && time.Since(fails) >= sayAfter:
+		case now != nil && !now.InForce && time.Since(fails) >= sayAfter:
 			f.say(fmt.Sprintf("the control record was moved to %s, and this host has not seen it there for %s: %v. To give newer credentials: name that store in the settings with them (ETCDADM_BACKUP_STORE), and restart the agent", shown(now.URL), sayAfter, err))
 		}
 		cancel()
@@ -195,8 +198,10 @@ func (f *Follower) Run(ctx context.Context) error {
 func (f *Follower) Look(ctx context.Context, store bool) error {
 	n := f.File.Notes()
 	switch {
-	case n.Place != nil:
+	case n.Place != nil && !n.Place.InForce:
 		return f.arrive(ctx, *n.Place)
+	case f.Home != nil:
+		return f.lookHome(ctx, n.Offer, store)
 	case n.Offer != nil:
 		return f.follow(ctx, *n.Offer, store)
 	}

@@ -43,7 +43,11 @@ type Record interface {
 // Mover moves the record of a cluster to a store, on the host whose daemon leads.
 type Mover struct {
 	Cluster string // its name
-	Record  Record
+	// Record is the one that the hosts keep; nil: it is in the store.
+	Record Record
+	// Store is the one that the record is in.
+	Store func() blob.Store
+	Mint  func() string // random names
 	// Leads is why this daemon does not lead, nil if it does. It waits for nothing.
 	Leads func() error
 	// Hosts are all hosts that are known, this one too.
@@ -70,10 +74,10 @@ func (m *Mover) Ask(ctx context.Context, r peer.MoveRequest) peer.MoveReply {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch under := m.last.Name != "" && m.reply.Refused == "" && !m.reply.Done; {
-	case r.Name == "" || r.URL == "":
+	switch under, same := m.under(r); {
+	case r.Name == "" || (r.URL == "") != r.Hosts:
 		return peer.MoveReply{Refused: "the question is not whole"}
-	case r.Name == m.last.Name, under && r.URL == m.last.URL: // who was interrupted asks by another name
+	case r.Name == m.last.Name, same:
 		return m.told()
 	case under:
 		return peer.MoveReply{Refused: "a move to another store is under way here: wait for its end"}
@@ -81,6 +85,12 @@ func (m *Mover) Ask(ctx context.Context, r peer.MoveRequest) peer.MoveReply {
 	m.last, m.reply = r, peer.MoveReply{}
 	go m.run(context.WithoutCancel(ctx), r)
 	return m.told()
+}
+
+// under tells whether a move is under way, and whether it is the one of a question: who was interrupted asks by another name.
+func (m *Mover) under(r peer.MoveRequest) (is, same bool) {
+	is = m.last.Name != "" && m.reply.Refused == "" && !m.reply.Done
+	return is, is && r.URL == m.last.URL && r.Hosts == m.last.Hosts
 }
 
 func (m *Mover) told() peer.MoveReply {
@@ -102,11 +112,15 @@ var ErrMaybe = errors.New("whether the record was moved is not known: leave the 
 var ErrSealed = errors.New("the record is sealed, and every host brings it into the store as soon as it can: leave the store as it is")
 
 func (m *Mover) run(ctx context.Context, r peer.MoveRequest) {
-	err := m.Move(ctx, r)
+	move := m.Move
+	if r.Hosts {
+		move = m.Home
+	}
+	err := move(ctx, r)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
-		m.reply.Refused, m.reply.Unknown = err.Error(), errors.Is(err, ErrMaybe) || errors.Is(err, ErrSealed)
+		m.reply.Refused, m.reply.Unknown = err.Error(), errors.Is(err, ErrMaybe) || errors.Is(err, ErrSealed) || errors.Is(err, ErrLeft)
 	}
 	m.reply.Done, m.last.Variables = err == nil, nil
 }
@@ -114,6 +128,16 @@ func (m *Mover) run(ctx context.Context, r peer.MoveRequest) {
 // try is what can be looked at beforehand. Nothing is written.
 func (m *Mover) try(ctx context.Context, r peer.MoveRequest) error {
 	if err := m.Leads(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	_, same := m.under(r)
+	m.mu.Unlock()
+	if same { // it goes on
+		return nil
+	}
+	if r.Hosts {
+		_, _, _, err := m.stored(ctx, m.Store())
 		return err
 	}
 	doc, err := m.Record.Decide(ctx)
@@ -139,7 +163,14 @@ func (m *Mover) try(ctx context.Context, r peer.MoveRequest) error {
 
 // Move moves the record. What goes wrong before the seal leaves it where it is, and the command is run again.
 func (m *Mover) Move(ctx context.Context, r peer.MoveRequest) error {
-	doc, in, err := m.settle(ctx)
+	var doc *register.Document
+	var in *cluster.Intent
+	err := m.settle(ctx, func(ctx context.Context) (err error) {
+		if doc, err = m.Record.Decide(ctx); err == nil {
+			in, err = ready(doc)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}

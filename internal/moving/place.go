@@ -11,6 +11,7 @@ import (
 
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/peer"
+	"etcdadm.io/internal/register"
 	"etcdadm.io/internal/regular"
 )
 
@@ -20,15 +21,17 @@ const (
 	mode     = 0o600
 	// format numbers what the file holds. A higher one is a later release's, and is not read.
 	format = 1
-	// maxFile bounds the file, in bytes.
-	maxFile = 256 << 10
+	// maxFile bounds the file, in bytes: an offer may have a document of a record.
+	maxFile = 2 * register.MaxDocument
 )
 
-// Place is a store that the record goes to, or went to, as one host has it.
+// Place is where the record goes, or went, as one host has it.
 type Place struct {
 	peer.Offer
 	// Taken is when this host took the offer, by its clock.
 	Taken time.Time `json:"taken"`
+	// Forgot says that this disk went back since: it may have followed once, and have promised what it does not know.
+	Forgot bool `json:"forgot,omitempty"`
 	// InForce says that this host has seen the record there.
 	InForce bool `json:"inForce,omitempty"`
 }
@@ -41,6 +44,9 @@ type Notes struct {
 	// Place is where the record is: what the host was started with says another place. Nil: it counts.
 	Place *Place `json:"place,omitempty"`
 }
+
+// AtHosts tells whether the hosts keep the record at a place.
+func (p *Place) AtHosts() bool { return p != nil && p.URL == HostsURL }
 
 // ReadNotes are those of the host with this data directory; none is no error.
 func ReadNotes(dataDir string) (Notes, error) {
@@ -120,7 +126,7 @@ var ErrLateOffer = errors.New("another move began after this one")
 func (f *File) take(p Place) error {
 	return f.change(func(n *Notes) error {
 		switch {
-		case n.Place != nil:
+		case n.Place != nil && n.Place.AtHosts() == p.AtHosts():
 			return fmt.Errorf("this host has followed the record to %s already", n.Place.URL)
 		case n.Offer != nil && n.Offer.From == p.From && n.Offer.At > p.At:
 			return ErrLateOffer
@@ -130,14 +136,32 @@ func (f *File) take(p Place) error {
 	})
 }
 
-// follow has the host be where it was offered to be.
+// Forget notes that this disk went back, in an offer that is open: it takes no seat of that.
+func (f *File) Forget() error {
+	if o := f.Notes().Offer; o == nil || o.Forgot {
+		return nil
+	}
+	return f.change(func(n *Notes) error {
+		if n.Offer != nil {
+			o := *n.Offer
+			o.Forgot = true
+			n.Offer = &o
+		}
+		return nil
+	})
+}
+
+// follow has the host be where it was offered to be. Where it is there already nothing is changed.
 func (f *File) follow(name string, inForce bool) error {
 	return f.change(func(n *Notes) error {
-		if n.Offer == nil || n.Offer.Name != name {
+		switch {
+		case n.Offer == nil && n.Place != nil && n.Place.Name == name:
+			return nil
+		case n.Offer == nil || n.Offer.Name != name:
 			return errors.New("another move was offered meanwhile")
 		}
 		place := *n.Offer
-		place.InForce = inForce
+		place.InForce, place.First = inForce, nil // its keepers have it
 		n.Place, n.Offer = &place, nil
 		return nil
 	})

@@ -25,8 +25,22 @@ func ready(doc *register.Document) (*cluster.Intent, error) {
 	if doc.Moved != nil {
 		return nil, fmt.Errorf("the record was moved to %s already, and the hosts follow within seconds: etcdadm store status", doc.Moved.Store)
 	}
+	in, err := movable(doc.Objects[control.KeyIntent].Data)
+	if err != nil {
+		return in, err
+	}
+	for key := range doc.Objects { // any order: one is enough
+		if control.IsCommand(key) {
+			return in, &NotReadyError{"a command is in the queue"}
+		}
+	}
+	return in, nil
+}
+
+// movable is an intent, and why the record is not to be moved as it is.
+func movable(data []byte) (*cluster.Intent, error) {
 	var in cluster.Intent
-	if err := json.Unmarshal(doc.Objects[control.KeyIntent].Data, &in); err != nil {
+	if err := json.Unmarshal(data, &in); err != nil {
 		return nil, errors.New("the record has no intent that can be read: the cluster has to be founded first")
 	}
 	why := ""
@@ -44,40 +58,31 @@ func ready(doc *register.Document) (*cluster.Intent, error) {
 	case !in.Unstored.IsZero():
 		why = "the record has a write that was made without it"
 	}
-	for key := range doc.Objects { // any order: one is enough
-		if control.IsCommand(key) {
-			why = "a command is in the queue"
-		}
-	}
 	if why != "" {
 		return &in, &NotReadyError{why}
 	}
 	return &in, nil
 }
 
-// settle waits for what goes on to end.
-func (m *Mover) settle(ctx context.Context) (*register.Document, *cluster.Intent, error) {
+// settle waits for what goes on to end, as look sees it.
+func (m *Mover) settle(ctx context.Context, look func(context.Context) error) error {
 	m.step("look whether the record can be moved now")
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	var busy *NotReadyError
 	for {
 		if err := m.Leads(); err != nil {
-			return nil, nil, err
+			return err
 		}
-		doc, err := m.Record.Decide(ctx)
-		var in *cluster.Intent
-		if err == nil {
-			in, err = ready(doc)
-		}
+		err := look(ctx)
 		now, wait := errors.AsType[*NotReadyError](err)
 		switch {
 		case err == nil:
-			return doc, in, nil
+			return nil
 		case ctx.Err() != nil && busy != nil:
-			return nil, nil, busy
+			return busy
 		case !wait:
-			return nil, nil, err
+			return err
 		case busy == nil || busy.Why != now.Why:
 			m.step("wait: %s", now.Why)
 		}
@@ -85,7 +90,7 @@ func (m *Mover) settle(ctx context.Context) (*register.Document, *cluster.Intent
 		select {
 		case <-time.After(settleEvery):
 		case <-ctx.Done():
-			return nil, nil, busy
+			return busy
 		}
 	}
 }

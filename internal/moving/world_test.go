@@ -32,6 +32,8 @@ type world struct {
 	store blob.Store
 	names atomic.Uint64
 	dice  sync.Mutex
+	begun bool             // in the store, not at the hosts
+	leads []cluster.HostID // who takes itself for the leader
 
 	mu      sync.Mutex
 	all     map[cluster.HostID]*machine
@@ -39,9 +41,12 @@ type world struct {
 	crashAt int
 	after   bool
 	crashed cluster.HostID
-	revoked cluster.HostID // is refused by the store once it followed
-	newer   cluster.HostID // has newer credentials of its own
-	misses  cluster.HostID // does not hear that it is to accept a seal
+	revoked cluster.HostID              // is refused by the store once it followed
+	newer   cluster.HostID              // has newer credentials of its own
+	misses  cluster.HostID              // does not hear that it is to accept a seal
+	others  map[string]blob.Store       // other stores than store, by their URLs
+	wraps   func(blob.Store) blob.Store // what one that is new is reached through
+	loses   func() bool                 // a call between two hosts, or its answer; nil: none
 }
 
 type machine struct {
@@ -138,12 +143,37 @@ func (r reached) Put(ctx context.Context, key string, body io.Reader, c blob.Con
 	if err != nil {
 		return "", err
 	}
+	if err := blob.Still(ctx); err != nil {
+		return "", err
+	}
+	ctx = blob.While(ctx, func() error { return nil }) // it was asked
 	err = r.l.write(func() (err error) {
 		tag, err = r.Store.Put(ctx, key, bytes.NewReader(data), c)
 		return err
 	})
 	return tag, err
 }
+
+// at is the store of a URL.
+func (w *world) at(url string) blob.Store {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wraps == nil || url == "" || url == theFolder {
+		return w.store
+	}
+	if w.others[url] == nil {
+		if w.others == nil {
+			w.others = map[string]blob.Store{}
+		}
+		w.others[url] = w.wraps(memory.New())
+	}
+	return w.others[url]
+}
+
+// theFolder is the URL of the first store.
+const theFolder = "s3://bucket/folder"
+
+func (w *world) lost() bool { return w.loses != nil && w.loses() }
 
 // start begins a daemon on a machine.
 func (w *world) start(id cluster.HostID) *life {
@@ -179,10 +209,14 @@ func (w *world) start(id cluster.HostID) *life {
 			if err != nil {
 				return register.Reply{}, err
 			}
-			if m.Kind == register.Accept && m.Entry.Doc.Moved != nil && m.To.Host == w.misses {
+			if m.Kind == register.Accept && m.Entry.Doc.Moved != nil && m.To.Host == w.misses || w.lost() {
 				return register.Reply{}, errDead
 			}
-			return to.keeper.Handle(ctx, m)
+			reply, err := to.keeper.Handle(ctx, m)
+			if w.lost() {
+				return register.Reply{}, errDead
+			}
+			return reply, err
 		},
 		Learned: func(e register.Entry) {
 			if e.Doc.Moved != nil {
@@ -191,13 +225,14 @@ func (w *world) start(id cluster.HostID) *life {
 		},
 		Mint: w.mint, Now: time.Now,
 	})
-	open := func(context.Context, peer.Offer) (blob.Store, error) {
+	open := func(_ context.Context, o peer.Offer) (blob.Store, error) {
+		store := w.at(o.URL)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.revoked == id && notes.Place != nil {
 			return nil, errors.New("forbidden")
 		}
-		return reached{w.store, l}, nil
+		return reached{store, l}, nil
 	}
 	there := func(ctx context.Context) (blob.Store, error) {
 		w.mu.Lock()
@@ -206,7 +241,11 @@ func (w *world) start(id cluster.HostID) *life {
 		if newer {
 			return reached{w.store, l}, nil
 		}
-		return open(ctx, peer.Offer{})
+		o := peer.Offer{}
+		if p := l.File.Notes().Place; p != nil {
+			o = p.Offer
+		}
+		return open(ctx, o)
 	}
 	file := &File{path: FileName, on: noteDisk{disk{l}}, notes: notes}
 	l.Follower = &Follower{
@@ -233,8 +272,22 @@ func (w *world) start(id cluster.HostID) *life {
 			if err != nil {
 				return peer.OfferReply{}, err
 			}
-			return to.Take(ctx, o), nil
+			if w.lost() {
+				return peer.OfferReply{}, errDead
+			}
+			reply := to.Take(ctx, o)
+			if w.lost() {
+				return peer.OfferReply{}, errDead
+			}
+			return reply, nil
 		},
+	}
+	if p := notes.Place; p == nil && w.begun || p != nil && !p.AtHosts() {
+		url := ""
+		if p != nil {
+			url = p.URL
+		}
+		l.homes(reached{w.at(url), l})
 	}
 	w.mu.Lock()
 	m.life = l

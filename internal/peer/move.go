@@ -1,14 +1,19 @@
 package peer
 
-import "etcdadm.io/cluster"
+import (
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/register"
+)
 
-// MoveRequest is a person's wish to have the control record kept in a store. It has secrets, and is never queued or logged.
+// MoveRequest is a person's wish to have the control record kept elsewhere. It has secrets, and is never queued or logged.
 type MoveRequest struct {
 	// Name is random, and names the place that the store is to be: asked again with it, the daemon says how far it is.
 	Name string `json:"name"`
 	URL  string `json:"url"`
 	// Variables are how the store is reached, besides its URL.
 	Variables map[string]string `json:"variables,omitempty"`
+	// Hosts has the hosts of the cluster keep the record; there is no URL then.
+	Hosts bool `json:"hosts,omitempty"`
 	// DryRun only looks.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Reclaim puts the claim of the record, which is sealed, into its next place again. Name is of this write.
@@ -36,6 +41,10 @@ type Offer struct {
 	At        uint64            `json:"at"`
 	URL       string            `json:"url"`
 	Variables map[string]string `json:"variables,omitempty"`
+	// First is the first document of the record that the hosts are to keep. Nil: it goes to a store.
+	First *register.Document `json:"first,omitempty"`
+	// Seeds are the endpoints of all hosts then, as --discovery has them: there are no announcements in a store any more.
+	Seeds []string `json:"seeds,omitempty"`
 }
 
 // OfferReply is what the host made of it.

@@ -286,3 +286,28 @@ func TestNewRefuses(t *testing.T) {
 	_, err := p.To(cluster.Contact{Endpoint: "h1:1"})
 	wantFailure(t, err, ErrClosed, false)
 }
+
+// A record is heard of from hosts only, also where its caller is refused for it.
+func TestRecordIsHeard(t *testing.T) {
+	s := newSite(t)
+	for role, heard := range map[pki.Role]string{pki.RoleHost: "N", pki.RoleOperator: ""} {
+		got := ""
+		r := start(t, "h1", s.host("h1"), "", func(s *Server) {
+			s.opt.Record = func() string { return "S" }
+			s.opt.Heard = func(record string) { got = record }
+		})
+		p, err := NewPool(as(role, "h2"), s.live(as(role, "h2"), 0))
+		must(t, err)
+		defer p.Close()
+		p.Record = func() string { return "N" }
+		c, err := p.To(cluster.Contact{Host: "h1", Endpoint: r.endpoint})
+		must(t, err)
+		if _, err := c.Ping(t.Context(), cluster.Ping{}); err == nil {
+			t.Error("it is not refused")
+		}
+		must(t, r.stop())
+		if got != heard {
+			t.Errorf("%s: %q", role, got)
+		}
+	}
+}

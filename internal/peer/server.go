@@ -63,6 +63,8 @@ type ServerOptions struct {
 	Log      *slog.Logger // nil: slog.Default
 	// Record names the control record that this host keeps, "" for none. Nil: there is a shared store.
 	Record func() string
+	// Heard is told which record another host names, also one that is refused for it. Nil: nobody is.
+	Heard func(record string)
 }
 
 // Server answers calls until its context ends.
@@ -330,6 +332,9 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 			"the call is for cluster %q, this host belongs to %q", claimed.Cluster, s.opt.Cluster)
 	case h.GetTo() != "" && h.GetTo() != string(s.opt.Host):
 		return from, refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_HOST, "", "the call is for host %q, this is %q", h.GetTo(), s.opt.Host)
+	}
+	if s.opt.Heard != nil && (!from.Verified || from.Identity.Role == pki.RoleHost && from.Identity.Cluster == s.opt.Cluster) {
+		s.opt.Heard(h.GetRecord())
 	}
 	if err := s.sameRecord(m, h.GetRecord()); err != nil {
 		return from, err

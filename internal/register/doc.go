@@ -121,6 +121,12 @@ func Found(record string, founder Seat, objects map[string]Object) (*Document, e
 	return (&Document{Record: record, Version: 1, Keepers: []Seat{founder}, Objects: maps.Clone(objects)}).sealed(MaxDocument - reserve)
 }
 
+// Begin is the first document of a record that takes the place of a store: kept by several hosts, each of which has it before it counts,
+// and makes a keeper of it by [Seated].
+func Begin(record string, keepers []Seat, objects map[string]Object) (*Document, error) {
+	return (&Document{Record: record, Version: 1, Keepers: slices.Clone(keepers), Objects: maps.Clone(objects)}).sealed(MaxDocument / 2)
+}
+
 // sealed checks a document of at most so many bytes, and computes its digest.
 func (d *Document) sealed(most int) (*Document, error) {
 	d.Format = documentFormat

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"etcdadm.io/cluster"
 )
 
 // Ballot names one proposal.
@@ -63,6 +65,17 @@ func Founder(d *Document) (Keeper, error) {
 	}
 	e := Entry{Ballot: Ballot{Number: 1}, Part: Next, Doc: d}
 	return Keeper{Seat: d.Keepers[0], Record: d.Record, Promised: e.Ballot, Accepted: e, Chosen: e}, nil
+}
+
+// Seated is the keeper of a host once the first document of a record counts (see [Begin]): all its keepers accepted it, by that. A host
+// that is none of them, or may have forgotten what it promised as one, has the seat other, and knows whom to ask.
+func Seated(d *Document, host cluster.HostID, forgot bool, other func() string) Keeper {
+	e := Entry{Ballot: Ballot{Number: 1}, Part: Next, Doc: d}
+	seat, keeps := d.seatOf(host)
+	if !keeps || forgot {
+		return Keeper{Seat: Seat{Host: host, Keeper: other()}, Record: d.Record, Chosen: e}
+	}
+	return Keeper{Seat: seat, Record: d.Record, Promised: e.Ballot, Accepted: e, Chosen: e}
 }
 
 // Keepers are those that the documents of this keeper name: whom to ask is no secret of what was chosen.

@@ -40,6 +40,7 @@ import (
 	"etcdadm.io/internal/bounded"
 	"etcdadm.io/internal/durable"
 	"etcdadm.io/internal/envfile"
+	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/moving"
 	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/unit"
@@ -205,6 +206,9 @@ func (s Settings) placed() error {
 	case err != nil:
 		return &Error{Problem: "where the cluster's record is", Err: err, Advice: "run it as root"}
 	case n.Place == nil || n.Place.URL == s.Store():
+		return nil
+	case n.Place.AtHosts():
+		s.setFlag("backup-store", kept.URL(dir))
 		return nil
 	}
 	s.setFlag("backup-store", n.Place.URL)

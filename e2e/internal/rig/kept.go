@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -64,6 +65,7 @@ func (c *Cluster) KeptBy(within time.Duration, hosts ...int) {
 				known = file.Keeper
 			}
 		}
+		slices.SortFunc(want, func(a, b register.Seat) int { return strings.Compare(string(a.Host), string(b.Host)) })
 		if known.Accepted.Doc == nil {
 			return errors.New("nothing was accepted yet")
 		}
