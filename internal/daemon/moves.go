@@ -209,8 +209,12 @@ func (m *moves) forgets(ctx context.Context, part *keeping.Part) error {
 
 // askPeers is what other hosts remember of this disk. Those at another place of the record refuse its pings.
 func (m *moves) askPeers(ctx context.Context, heard func(context.Context) []cluster.Ping, part *keeping.Part) []cluster.Ping {
+	part = cmp.Or(m.left, part)
+	if part == nil && m.follower != nil && m.follower.Home.Left() != "" {
+		part = m.asks(ctx)
+	}
 	told := make(chan []cluster.Ping, 1)
-	go func() { told <- cmp.Or(m.left, part).Remembered(ctx) }()
+	go func() { told <- part.Remembered(ctx) }()
 	return append(heard(ctx), <-told...)
 }
 

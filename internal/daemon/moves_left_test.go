@@ -154,6 +154,24 @@ func TestNamesItsPlace(t *testing.T) {
 	if err := m.follower.Look(t.Context(), true); err != nil || name() != "left:N" {
 		t.Errorf("it names %q (%v)", name(), err)
 	}
+
+	// One that comes with the settings of before is left from its start on, and asks those that moved what they remember of its disk.
+	if file, err = moving.OpenFile(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	asked := false
+	m = moves{follower: &moving.Follower{File: file, Home: &moving.Homing{}}, asks: func(context.Context) *keeping.Part {
+		asked = true
+		return nil
+	}}
+	silent := func(context.Context) []cluster.Ping { return nil }
+	if m.askPeers(t.Context(), silent, nil); asked {
+		t.Error("those are asked that have nothing to tell")
+	}
+	m.follower.IsLeft(t.Context(), store)
+	if m.askPeers(t.Context(), silent, nil); !asked || m.record(nil)() != "left:N" {
+		t.Errorf("it names %q, and asked: %v", m.record(nil)(), asked)
+	}
 }
 
 // At a boot beside a store that was left, the host asks the others what generation they keep, though it never kept a record itself.

@@ -181,8 +181,11 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	folder := control.New(d.moves.arrived(store), d.cfg.ClusterName)
 	// Whose it is comes first: trying it out writes.
 	in, _, _, err := folder.ReadIntent(ctx)
-	if err == nil && in != nil {
+	switch {
+	case err == nil && in != nil:
 		d.moves.joined(ctx, store)
+	case errors.Is(err, control.ErrElsewhere): // before others hear of this host
+		d.moves.follower.IsLeft(ctx, store)
 	}
 	if errors.Is(err, control.ErrOtherCluster) {
 		return nil, nil, &Error{Problem: "the store " + ShownURL(url), Err: err, Advice: fmt.Sprintf(

@@ -74,6 +74,17 @@ func (f *Follower) takeHome(ctx context.Context, o peer.Offer) error {
 	return f.File.take(Place{Offer: o, Taken: time.Now().UTC()})
 }
 
+// IsLeft looks whether the store is sealed, and this host has no part in that: its calls name it so from its first one on.
+func (f *Follower) IsLeft(ctx context.Context, store blob.Store) {
+	if f.Home == nil {
+		return
+	}
+	l, _, err := readLeaving(ctx, store)
+	if o := f.File.Notes().Offer; err == nil && l != nil && l.Moved && !(o.AtHosts() && o.Name == l.Moving) {
+		f.Home.left.Store(&l.Moving)
+	}
+}
+
 // LeftTo is asked after a boot, before the member is started: the record that the store was left for, or may have been while it is silent
 // or not read again, "" for none. What this host keeps may be of a generation that is closed there.
 func (f *Follower) LeftTo(ctx context.Context) string {
