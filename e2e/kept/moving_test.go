@@ -662,6 +662,7 @@ func TestImageOfAnOpenOffer(t *testing.T) {
 	}
 	c.Start(3)
 	atHosts(t, c, 1, 2, 3)
+	h.Said(rig.Soon, "store=hosts:") // it keeps the record by now, and the others have heard of this start
 	c.Fill("after/", 50)
 	seat := seatOf(t, h)
 	h.Crash()

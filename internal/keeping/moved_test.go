@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/durable"
-	"etcdadm.io/internal/keeper"
 	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/register"
@@ -163,12 +161,8 @@ func TestBeyondAStoreThatWasLeft(t *testing.T) {
 	s := threeKeepers(t)
 	s.intent("a")
 	record := s.at("a").Record()
+	s.host("b") // it keeps nothing
 	other := s.at("b")
-	k, err := keeper.Open(t.TempDir(), durable.OS())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other.opt.Keeper = k // it keeps nothing
 	if in := other.Beyond(t.Context(), record); in == nil || in.Generation != 1 {
 		t.Errorf("%+v", in)
 	}

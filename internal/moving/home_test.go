@@ -43,12 +43,12 @@ func (l *life) homes(store blob.Store) {
 // newStoreWorld has three hosts with a record in a store. Host a leads.
 func newStoreWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorldIn(t, memory.New(), "a")
+	return newWorldIn(t, &world{store: memory.New(), leads: []cluster.HostID{"a"}})
 }
 
-func newWorldIn(t *testing.T, store blob.Store, leads ...cluster.HostID) *world {
+func newWorldIn(t *testing.T, w *world) *world {
 	t.Helper()
-	w := &world{t: t, store: store, all: map[cluster.HostID]*machine{}, begun: true, leads: leads}
+	w.t, w.all, w.begun = t, map[cluster.HostID]*machine{}, true
 	in := cluster.Intent{Name: "c", Generation: 2, Nonce: "n", Token: "t", Write: 7, State: cluster.IntentFounded}
 	for _, h := range []cluster.HostID{"a", "b", "c"} {
 		in.Voters = append(in.Voters, cluster.Voter{Host: h})

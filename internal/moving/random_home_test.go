@@ -47,22 +47,18 @@ const keyCommand = control.Prefix + "2026-11-20T23:14:17Z-000001/_command.json"
 func randomMoveHome(t *testing.T, seed uint64) (end string) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 11)) //nolint:gosec // a test's dice
-	var w *world
+	w := &world{leads: []cluster.HostID{"a", "b"}}
 	calm := true
 	chance := func(of int) func() bool {
 		return func() bool {
-			if w == nil {
-				return false
-			}
 			w.dice.Lock()
 			defer w.dice.Unlock()
 			return !calm && r.IntN(of) == 0
 		}
 	}
-	wrap := func(s blob.Store) blob.Store { return tardy{moody{s, chance(40)}, s, chance(30)} }
-	sure := memory.New()
-	w = newWorldIn(t, wrap(sure), "a", "b")
-	w.wraps, w.loses = wrap, chance(60)
+	w.wraps = func(s blob.Store) blob.Store { return tardy{moody{s, chance(40)}, s, chance(30)} }
+	w.store, w.loses = w.wraps(memory.New()), chance(60)
+	newWorldIn(t, w)
 	w.calms(&calm, false)
 	defer w.end()
 	wrote, stop := make(chan int, 1), make(chan struct{})
