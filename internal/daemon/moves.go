@@ -210,7 +210,7 @@ func (m *moves) forgets(ctx context.Context, part *keeping.Part) error {
 // askPeers is what other hosts remember of this disk. Those at another place of the record refuse its pings.
 func (m *moves) askPeers(ctx context.Context, heard func(context.Context) []cluster.Ping, part *keeping.Part) []cluster.Ping {
 	part = cmp.Or(m.left, part)
-	if part == nil && m.follower != nil && m.follower.Home.Left() != "" {
+	if part == nil && m.follower != nil && (m.follower.Home.Left() != "" || m.goesHome()) { // a young disk knows those only that the offer names
 		part = m.asks(ctx)
 	}
 	told := make(chan []cluster.Ping, 1)

@@ -168,6 +168,17 @@ func TestNamesItsPlace(t *testing.T) {
 	if m.askPeers(t.Context(), silent, nil); asked {
 		t.Error("those are asked that have nothing to tell")
 	}
+	offered := t.TempDir()
+	if err := os.WriteFile(filepath.Join(offered, moving.FileName), []byte(`{"format":1,"offer":{"name":"N","from":"f","url":"hosts:"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if m.follower.File, err = moving.OpenFile(offered); err != nil {
+		t.Fatal(err)
+	}
+	if m.askPeers(t.Context(), silent, nil); !asked {
+		t.Error("a disk with an open offer does not ask those that it was offered with")
+	}
+	m.follower.File, asked = file, false
 	m.follower.IsLeft(t.Context(), store)
 	if m.askPeers(t.Context(), silent, nil); !asked || m.record(nil)() != "left:N" {
 		t.Errorf("it names %q, and asked: %v", m.record(nil)(), asked)
