@@ -86,7 +86,7 @@ func (f *Folder) swapSpec(ctx context.Context, spec cluster.Spec, cond blob.Cond
 	if errors.Is(err, blob.ErrPreconditionFailed) {
 		// An answer that was lost has the write made again, over itself.
 		if is, rerr := f.read(ctx, keySpec, &f.spec); rerr == nil && bytes.Equal(is.data, data) {
-			return nil
+			return confirmed(ctx, f, keySpec)
 		}
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}

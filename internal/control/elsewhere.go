@@ -58,6 +58,15 @@ func (l looking) Delete(ctx context.Context, key string) error {
 	return l.counts(ctx, key)
 }
 
+// confirmed is asked before a writer is told that what it wants is there already: an earlier write of it, of which that was not known,
+// may have come too late for a move.
+func confirmed(ctx context.Context, f *Folder, key string) error {
+	if l, ok := f.store.(looking); ok {
+		return l.counts(ctx, key)
+	}
+	return nil
+}
+
 func (l looking) counts(ctx context.Context, key string) error {
 	if !slices.Contains(Fixed, key) && !strings.Contains(strings.TrimPrefix(key, Prefix), "/") {
 		return nil

@@ -327,7 +327,7 @@ func (f *Folder) amendSettings(ctx context.Context, name string, amend func(sett
 	}
 	value, err := amend(s)
 	if errors.Is(err, errUnchanged) {
-		return nil
+		return confirmed(ctx, f, keySettings)
 	} else if err != nil {
 		return err
 	}

@@ -199,7 +199,7 @@ func (f Tokens) amendTokens(ctx context.Context, now time.Time, amend func(*toke
 		t.Tokens = slices.Clone(t.Tokens)
 		switch err := amend(&t); {
 		case errors.Is(err, errUnchanged):
-			return nil
+			return confirmed(ctx, f.Folder, keyTokens)
 		case err != nil:
 			return err
 		}

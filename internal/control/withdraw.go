@@ -131,6 +131,9 @@ func (f queue) cancel(ctx context.Context, name string) error {
 		case err != nil:
 			return err
 		}
+		if err := elsewhere(data); err != nil {
+			return err
+		}
 		in, err := parseIntent(data)
 		if err != nil || in.Adopted() || in.Ran(name) {
 			return nil
