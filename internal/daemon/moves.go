@@ -267,9 +267,18 @@ func (m *moves) record(part *keeping.Part) func() string {
 	}
 }
 
+// called is what this host names as its record in calls: one that is in a store has a name only once it was moved there.
+func (m *moves) called(part *keeping.Part) func() string {
+	name, none := m.record(part), peer.InStore
+	if part != nil {
+		none = "" // it joins
+	}
+	return func() string { return cmp.Or(name(), none) }
+}
+
 // heard is told which record another host names.
 func (m *moves) heard(record string) {
-	if m.follower != nil && m.follower.Home != nil && record != m.record(nil)() {
+	if record != peer.InStore && m.follower != nil && m.follower.Home != nil && record != m.record(nil)() {
 		m.follower.Home.Heard(record)
 	}
 }

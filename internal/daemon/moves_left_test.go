@@ -95,15 +95,15 @@ func TestJoinedThere(t *testing.T) {
 	var m moves
 	store := memory.New()
 	m.joined(t.Context(), store)
-	name := m.record(nil)
-	if name() != "" {
-		t.Errorf("it names %q", name())
+	name, called := m.record(nil), m.called(nil)
+	if name() != "" || called() != peer.InStore {
+		t.Errorf("it names %q, %q", name(), called())
 	}
 	if _, err := blob.PutBytes(t.Context(), store, "control/etcdadm-place.json", []byte(`{"cluster":"c","place":"n","from":"r"}`), blob.Any); err != nil {
 		t.Fatal(err)
 	}
-	if m.joined(t.Context(), store); name() != "n" {
-		t.Errorf("it names %q", name())
+	if m.joined(t.Context(), store); name() != "n" || called() != "n" {
+		t.Errorf("it names %q, %q", name(), called())
 	}
 }
 

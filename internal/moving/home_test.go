@@ -264,7 +264,11 @@ func (w *world) leaves(l leaving, host cluster.HostID, offer bool) *life {
 		w.t.Fatal(err)
 	}
 	if offer {
-		first, err := register.Begin(l.Moving, []register.Seat{{Host: host, Keeper: "k"}}, nil)
+		var objects map[string]register.Object
+		if in, err := l.next(); err == nil {
+			objects = map[string]register.Object{control.KeyIntent: {Tag: "1", Data: in}}
+		}
+		first, err := register.Begin(l.Moving, []register.Seat{{Host: host, Keeper: "k"}}, objects)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -437,7 +441,7 @@ func TestHomeIsRefused(t *testing.T) {
 
 // An offer outlives the day where nothing says that the move came to nothing: a store that was left may be emptied since, or be silent.
 func TestOfferOfAnEmptyStoreStays(t *testing.T) {
-	frozen := leaving{Nonce: "f", Generation: 2, Cluster: "c", Moving: "N", Intent: json.RawMessage(`{"name":"c","generation":2,"nonce":"n","token":"t"}`)}
+	frozen := leaving{Nonce: "f", Generation: 2, Cluster: "c", Moving: "N", Intent: json.RawMessage(`{"name":"c","generation":2,"nonce":"n","token":"t","write":7,"state":"founded"}`)}
 	synctest.Test(t, func(t *testing.T) {
 		w := newStoreWorld(t)
 		defer w.end()
@@ -451,6 +455,16 @@ func TestOfferOfAnEmptyStoreStays(t *testing.T) {
 			t.Errorf("empty: %v %+v", err, b.File.Notes())
 		}
 		if _, err := blob.PutBytes(t.Context(), w.store, control.KeyIntent, []byte(frozen.Intent), blob.Any); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Look(t.Context(), true); err != nil || b.File.Notes().Offer == nil {
+			t.Errorf("gone back to before the freeze: %v %+v", err, b.File.Notes())
+		}
+		thawed, err := frozen.next()
+		if err == nil {
+			_, err = blob.PutBytes(t.Context(), w.store, control.KeyIntent, thawed, blob.Any)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Look(t.Context(), true); err != nil || b.File.Notes().Offer != nil {

@@ -2,12 +2,15 @@ package moving
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/register"
 )
@@ -115,11 +118,11 @@ func (f *Follower) lookHome(ctx context.Context, o *Place, nowAndThen bool) erro
 	} else if !nowAndThen {
 		return nil
 	}
-	l, tag, err := readLeaving(ctx, f.Home.Store())
+	l, _, err := readLeaving(ctx, f.Home.Store())
 	switch {
 	case err != nil:
 		return err
-	case l == nil && tag != "" && o.AtHosts() && time.Since(o.Taken) > offerLasts: // the freeze that it came with is over
+	case l == nil && o.AtHosts() && time.Since(o.Taken) > offerLasts && f.thawed(ctx, *o):
 		return f.File.drop(o.Name)
 	case l == nil:
 		return nil
@@ -131,6 +134,17 @@ func (f *Follower) lookHome(ctx context.Context, o *Place, nowAndThen bool) erro
 		return nil
 	}
 	return f.thaw(ctx, l.Nonce)
+}
+
+// thawed tells whether the store has a record of after the freeze that an offer came with. A store that was emptied, went back or was
+// replaced by a copy shows none, or one of before, and the seal may have come to be.
+func (f *Follower) thawed(ctx context.Context, o Place) bool {
+	var offered cluster.Intent // counted once more, as a thaw does
+	if err := json.Unmarshal(o.First.Objects[control.KeyIntent].Data, &offered); err != nil {
+		return false
+	}
+	in, _, _, err := control.New(f.Home.Store(), f.Cluster).ReadIntent(ctx)
+	return err == nil && in.Order(&offered) >= 0
 }
 
 // thaw ends the freeze of a mover that is gone, where this daemon leads.

@@ -311,3 +311,34 @@ func TestRecordIsHeard(t *testing.T) {
 		}
 	}
 }
+
+// Who has its record in a store is no host of a record that the hosts keep, and says so; who joins names none.
+func TestRecordInAStore(t *testing.T) {
+	s := newSite(t)
+	for name, c := range map[string]struct {
+		ours, theirs     string
+		atHosts, refused bool
+	}{
+		"both in a store":                  {theirs: InStore},
+		"a store that has a name":          {ours: "S", theirs: InStore},
+		"the hosts keep it":                {ours: "N", theirs: InStore, atHosts: true, refused: true},
+		"the hosts keep it, and one joins": {ours: "N", atHosts: true},
+		"this one joins":                   {theirs: InStore, atHosts: true, refused: true},
+		"in a store, by a host at home":    {theirs: "N"},
+	} {
+		r := start(t, "h1", s.host("h1"), "", func(s *Server) { s.opt.Record, s.opt.AtHosts = func() string { return c.ours }, c.atHosts })
+		p, err := NewPool(as(pki.RoleHost, "h2"), s.live(as(pki.RoleHost, "h2"), 0))
+		must(t, err)
+		p.Record = func() string { return c.theirs }
+		to, err := p.To(cluster.Contact{Host: "h1", Endpoint: r.endpoint})
+		must(t, err)
+		if _, err := to.Ping(t.Context(), cluster.Ping{Cluster: "c1", Host: "h2"}); (err != nil) != c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := to.Keep(t.Context(), KeepRequest{Where: true}); err != nil && strings.Contains(err.Error(), "record") {
+			t.Errorf("%s: it is not told where the record is: %v", name, err)
+		}
+		must(t, p.Close())
+		must(t, r.stop())
+	}
+}

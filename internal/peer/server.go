@@ -63,6 +63,8 @@ type ServerOptions struct {
 	Log      *slog.Logger // nil: slog.Default
 	// Record names the control record that this host keeps, "" for none. Nil: there is a shared store.
 	Record func() string
+	// AtHosts says that the hosts keep the record: those are refused that have it in a store.
+	AtHosts bool
 	// Heard is told which record another host names, also one that is refused for it. Nil: nobody is.
 	Heard func(record string)
 }
@@ -352,17 +354,22 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 	return from, nil
 }
 
+// InStore is what a host names as its record that has it in a store which has no name: only hosts that keep it themselves know that for
+// another place.
+const InStore = "in a store"
+
 // sameRecord refuses the calls of a host that keeps another control record, but for questions about what each keeps: of two
 // records each has an intent of its own, and neither host may obey the other's. A certificate is no order.
 func (s *Server) sameRecord(m method, theirs string) error {
 	if s.opt.Record == nil || theirs == "" || m.name == keep.name || m.name == sign.name {
 		return nil
 	}
-	if ours := s.opt.Record(); ours != "" && ours != theirs {
-		return refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_CLUSTER, "see docs/operations/other-record.md",
-			"the caller keeps the record %s, and host %s keeps %s: one of them was made again from a part of the hosts, or one of the hosts has not followed a move yet", theirs, s.opt.Host, ours)
+	ours := s.opt.Record()
+	if theirs == InStore && !s.opt.AtHosts || theirs != InStore && (ours == "" || ours == theirs) {
+		return nil
 	}
-	return nil
+	return refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_CLUSTER, "see docs/operations/other-record.md",
+		"the caller keeps the record %s, and host %s keeps %s: one of them was made again from a part of the hosts, or one of the hosts has not followed a move yet", theirs, s.opt.Host, ours)
 }
 
 // certified reads the caller from the connection. With TLS its certificate is verified again at each call, so
