@@ -91,7 +91,8 @@ func (k *Part) Beyond(ctx context.Context, left string) *cluster.Intent {
 }
 
 // TakeUp has this host keep the record of a first document that counts now, or go over at once to the one that was made again from it
-// meanwhile, as at a boot: before it has answered by its seat, and was one of a majority of what was given up. Silence is consent.
+// meanwhile, as at a boot: before it has answered by its seat, and was one of a majority of what was given up. Silence is consent. While
+// its member reads through a quorum, it takes its seat all the same, as the other record ends that cluster.
 func (k *Part) TakeUp(ctx context.Context, first *register.Document, forgot bool) error {
 	if err := k.opt.Keeper.Begin(ctx, k.opt.Self(), forgot, k.opt.Mint, first); err != nil {
 		return err
@@ -101,6 +102,9 @@ func (k *Part) TakeUp(ctx context.Context, first *register.Document, forgot bool
 		return err
 	}
 	if why, err := k.staysWith(ctx, found); err != nil || why != "" { // why, it says once it is there
+		return err
+	}
+	if serves, err := k.opt.Serves(ctx); err != nil || serves {
 		return err
 	}
 	return k.goOver(ctx, *found.other)

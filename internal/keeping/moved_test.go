@@ -177,10 +177,11 @@ func TestBeyondAStoreThatWasLeft(t *testing.T) {
 // A host that takes up a record which was made again meanwhile goes over before it has answered by its seat; one whose record goes on, or is
 // silent, takes up its seat. Asked again it does nothing.
 func TestTakesUpWhatTheRecordBecame(t *testing.T) {
-	for name, c := range map[string]struct{ again, away, over bool }{
-		"made again":             {again: true, over: true},
-		"made again, and silent": {again: true, away: true},
-		"it goes on":             {},
+	for name, c := range map[string]struct{ again, away, serves, over bool }{
+		"made again":                     {again: true, over: true},
+		"made again, beside what serves": {again: true, serves: true},
+		"made again, and silent":         {again: true, away: true},
+		"it goes on":                     {},
 	} {
 		s := threeKeepers(t)
 		s.host("a")
@@ -205,6 +206,13 @@ func TestTakesUpWhatTheRecordBecame(t *testing.T) {
 			s.cut(false, "b", "c")
 		}
 		s.mark(s.away, "a", c.away)
+		s.mark(s.serves, "b", c.serves)
+		serves, unknown := s.at("b").opt.Serves, errors.New("the host is starting")
+		s.at("b").opt.Serves = func(context.Context) (bool, error) { return false, unknown }
+		if err := s.at("b").TakeUp(t.Context(), doc, false); errors.Is(err, unknown) != (c.again && !c.away) {
+			t.Errorf("%s, and whether its member has a quorum is not known: %v", name, err)
+		}
+		s.at("b").opt.Serves = serves
 		for range 2 {
 			if err := s.at("b").TakeUp(t.Context(), doc, false); err != nil || s.same("a", "b") != (c.over || !c.again) {
 				t.Errorf("%s: %v, it keeps %q", name, err, s.at("b").Record())
