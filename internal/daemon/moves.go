@@ -25,6 +25,9 @@ import (
 // partMoves is the part of a daemon that goes where the record is moved to.
 const partMoves = "moves"
 
+// partMover is a move that is under way: what it writes is this daemon's, and no later one's.
+const partMover = "a move of the record"
+
 // moves is this daemon's part in moves of the record between its hosts and a store. The zero value has none.
 type moves struct {
 	host     func() cluster.HostID

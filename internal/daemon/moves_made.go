@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
@@ -33,6 +34,12 @@ func makeMoves(d *daemon, part *keeping.Part, file *moving.File, byHosts bool) {
 	m.mover = &moving.Mover{
 		Cluster: d.cfg.ClusterName, Store: func() blob.Store { return d.store }, Mint: host.Mint, Leads: leads, Hosts: to.hosts,
 		Offer: to.offer, Open: openOffered, Followed: file.Followed,
+		Go: func(move func(context.Context)) {
+			d.parts.start(context.Background(), partMover, func(ctx context.Context) error {
+				move(ctx)
+				return nil
+			})
+		},
 	}
 	if part != nil {
 		record := part.Register()
@@ -47,11 +54,15 @@ func makeMoves(d *daemon, part *keeping.Part, file *moving.File, byHosts bool) {
 	m.follower.There = func(ctx context.Context) (blob.Store, error) {
 		return open.Open(ctx, d.cfg.BackupStore, open.Options{Anew: renewals.Add(1)})
 	}
-	asks := func(ctx context.Context) (*keeping.Part, error) {
-		if part != nil {
-			return part, nil
+	var once sync.Mutex
+	made := part
+	asks := func(ctx context.Context) (_ *keeping.Part, err error) { // one at most: its file is changed by nobody else
+		once.Lock()
+		defer once.Unlock()
+		if made == nil {
+			made, err = d.makePart(ctx)
 		}
-		return d.makePart(ctx)
+		return made, err
 	}
 	m.asks = func(ctx context.Context) *keeping.Part {
 		of, err := asks(ctx)
@@ -70,14 +81,14 @@ func makeMoves(d *daemon, part *keeping.Part, file *moving.File, byHosts bool) {
 			return of.TakeUp(ctx, first, forgot)
 		},
 		Counts: func(ctx context.Context, record string) bool { return m.asks(ctx).Counts(ctx, record) },
-		Refuses: func() string {
-			switch {
+		Refuses: func(ctx context.Context) string {
+			switch _, err := asks(ctx); {
 			case d.cfg.AutoRecoverAfter > 0:
 				return "it runs with --auto-recover-after, which needs a shared store: start its agent without"
 			case d.cfg.ControlStore != "":
 				return "it runs with --control-store, which is how the store of the record is changed there: its settings would name two"
-			case part == nil && file.Notes().Place != nil:
-				return "its part of the record before cannot be read: etcdadm reset --force there, then etcdadm join"
+			case err != nil:
+				return fmt.Sprintf("its part of a record that hosts keep cannot be read (%v): etcdadm reset --force there, then etcdadm join", err)
 			}
 			return ""
 		},

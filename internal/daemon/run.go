@@ -365,7 +365,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 	d.log.Info("daemon ends", "with etcd", stopEtcd)
 	d.host.Rest()
 	began := time.Now()
-	g.stop(began.Add(decidingEnds), "systemd", "etcd's log", "environment file", "state", partMetrics, "manager", partMoves, "record", "announcement", "hosts file")
+	g.stop(began.Add(decidingEnds), "systemd", "etcd's log", "environment file", "state", partMetrics, "manager", partMover, partMoves, "record", "announcement", "hosts file")
 	if stopEtcd {
 		d.handOver(context.WithoutCancel(ctx))
 	}
@@ -374,6 +374,7 @@ func (d *daemon) serve(ctx context.Context, server *peer.Server, l net.Listener)
 		d.stopEtcd(context.WithoutCancel(ctx))
 	}
 	g.stop(began.Add(partsEnd), "peers")
+	g.stop(began.Add(partsEnd), partMover) // one that was asked for meanwhile
 	g.stop(began.Add(partsEnd), "certificates", "process")
 	d.pool.Close()
 	if len(g.left) > 0 {

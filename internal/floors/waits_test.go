@@ -43,6 +43,7 @@ var unended = map[string]string{
 	"internal/daemon/inventory.go":     "releasesTimeout, and releasesAsked for a person",
 	"internal/etcd/token.go":           "tokenTimeout",
 	"internal/daemon/metrics.go":       "metricsEnd",
+	"internal/daemon/moves_made.go":    "a move is a part, and parts end in await",
 	"internal/daemon/parts.go":         "parts end in await, all of them within partsEnd",
 	"internal/daemon/process.go":       "a status that does not block",
 	"internal/daemon/lastword.go":      "lastWordTimeout",

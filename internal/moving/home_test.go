@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,7 @@ func (l *life) homes(store blob.Store) {
 			}
 			return l.alive()
 		},
-		Refuses: func() string { return "" },
+		Refuses: func(context.Context) string { return "" },
 		Counts:  func(context.Context, string) bool { return false },
 	}
 	l.mover.Store, l.mover.Mint, l.mover.Followed = l.Home.Store, l.w.mint, l.GoHome
@@ -388,7 +389,7 @@ func TestHomeIsRefused(t *testing.T) {
 		hinder func(w *world, a, b *life)
 		says   string
 	}{
-		"a host that cannot": {func(_ *world, _, b *life) { b.Home.Refuses = func() string { return "it cannot" } }, "it cannot"},
+		"a host that cannot": {func(_ *world, _, b *life) { b.Home.Refuses = func(context.Context) string { return "it cannot" } }, "it cannot"},
 		"another store":      {func(_ *world, _, b *life) { b.Home.Store = func() blob.Store { return memory.New() } }, "it has another store"},
 		"a newer intent": {func(_ *world, _, b *life) {
 			b.Intent = func(context.Context) (*cluster.Intent, error) { return &cluster.Intent{Generation: 2, Write: 19}, nil }
@@ -412,7 +413,7 @@ func TestHomeIsRefused(t *testing.T) {
 			if err := a.mover.try(w.t.Context(), home("N")); !errors.As(err, new(*NotReadyError)) {
 				w.t.Errorf("a look: %v", err)
 			}
-			a.Home.Refuses = func() string { return "it has waited" }
+			a.Home.Refuses = func(context.Context) string { return "it has waited" }
 		}, "it has waited"},
 		"a command": {func(w *world, _, _ *life) {
 			if _, err := blob.PutBytes(w.t.Context(), w.store, control.Prefix+"2026-11-20T23:14:17Z-000001/_command.json", []byte("{}"), blob.Any); err != nil {
@@ -537,6 +538,70 @@ func TestSealedAndNotFollowed(t *testing.T) {
 		}
 		if !w.atHome() {
 			t.Error("not all hosts are where the record is")
+		}
+	})
+}
+
+// The mover and the look of its host are on their way home at once: the record is begun once, and what is there is not written again.
+func TestGoesHomeOnce(t *testing.T) {
+	sealed := leaving{Nonce: "f", Generation: 2, Cluster: "c", Moving: "N", Moved: true, Intent: json.RawMessage(`{"name":"c"}`)}
+	synctest.Test(t, func(t *testing.T) {
+		w := newStoreWorld(t)
+		defer w.end()
+		w.sleeps()
+		b := w.leaves(sealed, "b", true)
+		begin, begun := b.Home.Begin, 0
+		b.Home.Begin = func(ctx context.Context, first *register.Document, forgot bool) error {
+			begun++
+			time.Sleep(time.Second)
+			return begin(ctx, first, forgot)
+		}
+		var all sync.WaitGroup
+		for _, goes := range []func() error{func() error { return b.GoHome("N") }, func() error { return b.Look(t.Context(), true) }} {
+			all.Go(func() {
+				if err := goes(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		w.mu.Lock()
+		writes := w.writes
+		w.mu.Unlock()
+		if err := b.GoHome("N"); err != nil || begun != 1 || !b.File.Notes().Place.AtHosts() {
+			t.Errorf("%v, begun %d times: %+v", err, begun, b.File.Notes())
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.writes != writes {
+			t.Errorf("%d writes of what is there", w.writes-writes)
+		}
+	})
+}
+
+// A move ends with its daemon: it thaws the store, and writes nothing of the host after.
+func TestMoveEndsWithItsDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newStoreWorld(t)
+		defer w.end()
+		a, _ := w.living("a")
+		w.sleeps()
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		var part sync.WaitGroup
+		a.mover.Go = func(move func(context.Context)) { part.Go(func() { move(ctx) }) }
+		a.mover.Offer = func(ctx context.Context, _ cluster.HostID, _ peer.Offer) (peer.OfferReply, error) {
+			end()
+			<-ctx.Done()
+			return peer.OfferReply{}, ctx.Err()
+		}
+		a.mover.Ask(t.Context(), home("N"))
+		part.Wait()
+		if r := a.mover.Ask(t.Context(), home("N")); r.Done || r.Refused == "" || r.Unknown {
+			t.Errorf("%+v", r)
+		}
+		if in, _, _, err := control.New(w.store, "c").ReadIntent(t.Context()); err != nil || in == nil || in.Write != 8 {
+			t.Errorf("%+v %v", in, err)
 		}
 	})
 }

@@ -13,10 +13,14 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/register"
+	"etcdadm.io/internal/wake"
 )
 
 // thawAfter is how long a freeze may last that the leading daemon sees.
 const thawAfter = 30 * time.Second
+
+// goingLook is how often who goes home looks whether another one of this host has.
+const goingLook = 100 * time.Millisecond
 
 // bootLook bounds the look into the store before a member is started.
 const bootLook = 1500 * time.Millisecond
@@ -29,9 +33,10 @@ type Homing struct {
 	// Leads is why this daemon does not lead, nil if it does.
 	Leads func() error
 	// Refuses is why this host cannot keep a record, "" if it can.
-	Refuses func() string
+	Refuses func(context.Context) string
 	// Counts asks whether another host keeps a record, or one that was made again from it.
 	Counts func(ctx context.Context, record string) bool
+	going  atomic.Bool            // this host follows
 	heard  atomic.Pointer[string] // the record that another host named, which is not where this one is
 	left   atomic.Pointer[string] // the record that the store was sealed to, without this host
 	frozen string                 // the nonce of the freeze that was seen last; of Run
@@ -64,7 +69,7 @@ func (f *Follower) takeHome(ctx context.Context, o peer.Offer) error {
 	case o.Name == "" || o.From == "" || o.URL != HostsURL || o.First.Record != o.Name:
 		return errors.New("the offer is not whole")
 	}
-	if why := f.Home.Refuses(); why != "" {
+	if why := f.Home.Refuses(ctx); why != "" {
 		return errors.New(why)
 	}
 	l, _, err := readLeaving(ctx, f.Home.Store())
@@ -182,6 +187,15 @@ func (f *Follower) GoHome(name string) error {
 // goHome has this host keep the record, and be there. Nothing of a follower runs before the others were asked what they remember of this
 // disk: it may have been there, and be older now.
 func (f *Follower) goHome(ctx context.Context, o Place) error {
+	for !f.Home.going.CompareAndSwap(false, true) {
+		if !wake.After(ctx, goingLook) {
+			return ctx.Err()
+		}
+	}
+	defer f.Home.going.Store(false)
+	if now := f.File.Notes().Offer; now == nil || now.Name != o.Name { // the mover and the look are both on their way
+		return f.File.follow(o.Name, true)
+	}
 	if err := f.Home.Begin(ctx, o.First, o.Forgot); err != nil {
 		return err
 	}

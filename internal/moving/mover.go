@@ -58,6 +58,8 @@ type Mover struct {
 	Open func(context.Context, peer.Offer) (blob.Store, error)
 	// Followed notes on this host that the record is there.
 	Followed func(name string) error
+	// Go runs a move beside its question; it goes with the daemon, which waits for that. Nil: it outlives whoever asks.
+	Go func(move func(context.Context))
 
 	mu    sync.Mutex
 	last  peer.MoveRequest // guarded by mu
@@ -83,7 +85,12 @@ func (m *Mover) Ask(ctx context.Context, r peer.MoveRequest) peer.MoveReply {
 		return peer.MoveReply{Refused: "a move to another store is under way here: wait for its end"}
 	}
 	m.last, m.reply = r, peer.MoveReply{}
-	go m.run(context.WithoutCancel(ctx), r)
+	run := func(ctx context.Context) { m.run(ctx, r) }
+	if m.Go != nil {
+		m.Go(run)
+	} else {
+		go run(context.WithoutCancel(ctx))
+	}
 	return m.told()
 }
 

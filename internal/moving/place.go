@@ -99,12 +99,18 @@ func (f *File) Notes() Notes {
 	return f.notes
 }
 
+// errUnchanged: what is wanted is there, and nothing is written.
+var errUnchanged = errors.New("unchanged")
+
 // change writes what do makes of the notes, and is done once that is durable.
 func (f *File) change(do func(*Notes) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := f.notes
-	if err := do(&next); err != nil {
+	switch err := do(&next); {
+	case errors.Is(err, errUnchanged):
+		return nil
+	case err != nil:
 		return err
 	}
 	next.Format = format
@@ -156,7 +162,7 @@ func (f *File) follow(name string, inForce bool) error {
 	return f.change(func(n *Notes) error {
 		switch {
 		case n.Offer == nil && n.Place != nil && n.Place.Name == name:
-			return nil
+			return errUnchanged
 		case n.Offer == nil || n.Offer.Name != name:
 			return errors.New("another move was offered meanwhile")
 		}
@@ -183,9 +189,10 @@ func (f *File) arrive() error {
 // drop forgets an offer that comes to nothing.
 func (f *File) drop(name string) error {
 	return f.change(func(n *Notes) error {
-		if n.Offer != nil && n.Offer.Name == name {
-			n.Offer = nil
+		if n.Offer == nil || n.Offer.Name != name {
+			return errUnchanged
 		}
+		n.Offer = nil
 		return nil
 	})
 }
