@@ -198,7 +198,7 @@ func (f *Follower) Run(ctx context.Context) error {
 func (f *Follower) Look(ctx context.Context, store bool) error {
 	n := f.File.Notes()
 	switch {
-	case n.Place != nil && !n.Place.InForce:
+	case n.Place != nil && !n.Place.InForce && !n.Offer.AtHosts(): // of two, the offer is the later one
 		return f.arrive(ctx, *n.Place)
 	case f.Home != nil:
 		return f.lookHome(ctx, n.Offer, store)

@@ -11,6 +11,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/hosts"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/register"
@@ -94,7 +95,7 @@ func Thaw(ctx context.Context, store blob.Store, nonce string) (frozen string, e
 }
 
 // Home moves the record from the store to the hosts. What goes wrong before the seal leaves it in the store.
-func (m *Mover) Home(ctx context.Context, r peer.MoveRequest) error {
+func (m *Mover) Home(ctx context.Context, _ peer.MoveRequest) error {
 	store := m.Store()
 	var in *cluster.Intent
 	var data []byte
@@ -109,13 +110,13 @@ func (m *Mover) Home(ctx context.Context, r peer.MoveRequest) error {
 		return err
 	}
 	m.step("freeze the store while its objects are read")
-	l := leaving{Nonce: m.Mint(), Generation: in.Generation, Cluster: m.Cluster, Moving: r.Name, Intent: data}
+	l := leaving{Nonce: m.Mint(), Generation: in.Generation, Cluster: m.Cluster, Moving: m.Mint(), Intent: data} // of two freezes each has a record of its own
 	freezing, cancel := context.WithTimeout(blob.While(ctx, m.Leads), decideTimeout)
 	defer cancel()
 	if tag, err = l.put(freezing, store, tag); err != nil { // one that arrives late is thawed by whoever leads
 		return fmt.Errorf("freeze the store: %w", err)
 	}
-	sealed, err := m.home(ctx, store, l, tag, r.Name, in)
+	sealed, err := m.home(ctx, store, l, tag, in)
 	if err != nil && !sealed {
 		thawing, cancel := context.WithTimeout(context.WithoutCancel(ctx), decideTimeout)
 		defer cancel()
@@ -140,8 +141,12 @@ func (m *Mover) stored(ctx context.Context, store blob.Store) (*cluster.Intent, 
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("read the record: %w", err)
 	}
-	if _, _, _, err := control.New(store, m.Cluster).ReadIntent(ctx); err != nil {
+	folder := control.New(store, m.Cluster)
+	if _, _, _, err := folder.ReadIntent(ctx); err != nil {
 		return nil, nil, "", err
+	}
+	if spec, err := folder.ReadSpec(ctx); err == nil && spec.Spec != nil && spec.Spec.AutoRecoverAfter > 0 {
+		return nil, nil, "", errors.New("the settings beside the spec have autoRecoverAfter, which needs a shared store: take it out of control/etcd-cluster-spec-etcdadm.json first")
 	}
 	in, err := movable(data)
 	if err == nil {
@@ -163,17 +168,17 @@ func emptyQueue(ctx context.Context, store blob.Store) error {
 }
 
 // home is what is done while the store is frozen. Sealed: it is over, or may be.
-func (m *Mover) home(ctx context.Context, store blob.Store, l leaving, tag blob.ETag, name string, in *cluster.Intent) (sealed bool, err error) {
+func (m *Mover) home(ctx context.Context, store blob.Store, l leaving, tag blob.ETag, in *cluster.Intent) (sealed bool, err error) {
 	reading, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
 	if err := emptyQueue(reading, store); err != nil {
 		return false, err
 	}
-	first, err := m.first(reading, store, l, name, in)
+	first, err := m.first(reading, store, l, in)
 	if err != nil {
 		return false, err
 	}
-	o := peer.Offer{Name: name, From: l.Nonce, At: in.Write + 1, URL: HostsURL, First: first}
+	o := peer.Offer{Name: l.Moving, From: l.Nonce, At: in.Write + 1, URL: HostsURL, First: first}
 	at := offered{store: store, to: o, hosts: m.known(first, in), began: time.Now()}
 	m.step("offer the record to %d hosts", len(at.hosts))
 	kept, err := m.offer(ctx, at.hosts, o)
@@ -193,7 +198,7 @@ func (m *Mover) home(ctx context.Context, store blob.Store, l leaving, tag blob.
 			return errors.Is(err, ErrMaybe) || errors.Is(err, ErrLeft), err
 		}
 	}
-	if err := m.Followed(name); err != nil {
+	if err := m.Followed(l.Moving); err != nil {
 		return true, fmt.Errorf("%w (%w)", ErrLeft, err)
 	}
 	return true, nil
@@ -228,7 +233,7 @@ func (m *Mover) leftAs(ctx context.Context, store blob.Store, l leaving, tag blo
 }
 
 // first is the first document of the record that the hosts are to keep: with all that the frozen store has, kept by the voters' hosts.
-func (m *Mover) first(ctx context.Context, store blob.Store, l leaving, name string, in *cluster.Intent) (*register.Document, error) {
+func (m *Mover) first(ctx context.Context, store blob.Store, l leaving, in *cluster.Intent) (*register.Document, error) {
 	intent, err := l.next()
 	if err != nil {
 		return nil, err
@@ -241,6 +246,8 @@ func (m *Mover) first(ctx context.Context, store blob.Store, l leaving, name str
 		case errors.Is(err, blob.ErrNotFound):
 		case err != nil:
 			return nil, err
+		case len(data) > hosts.MaxObject: // it could not be written again there
+			return nil, fmt.Errorf("%s has %d bytes, and hosts keep objects of %d at most", key, len(data), hosts.MaxObject)
 		default:
 			objects[key] = register.Object{Tag: m.Mint(), Data: data, Modified: now}
 		}
@@ -251,5 +258,5 @@ func (m *Mover) first(ctx context.Context, store blob.Store, l leaving, name str
 			seats = append(seats, register.Seat{Host: v.Host, Keeper: m.Mint()})
 		}
 	}
-	return register.Begin(name, seats, objects)
+	return register.Begin(l.Moving, seats, objects)
 }

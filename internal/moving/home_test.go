@@ -14,6 +14,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/hosts"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/peer"
@@ -415,6 +416,18 @@ func TestHomeIsRefused(t *testing.T) {
 			}
 			a.Home.Refuses = func(context.Context) string { return "it has waited" }
 		}, "it has waited"},
+		"an object of a size that hosts do not keep": {func(w *world, _, _ *life) {
+			if _, err := blob.PutBytes(w.t.Context(), w.store, keyRecord, make([]byte, hosts.MaxObject+1), blob.Any); err != nil {
+				w.t.Error(err)
+			}
+		}, "bytes, and hosts keep"},
+		"recoveries by themselves": {func(w *world, _, _ *life) {
+			for key, data := range map[string]string{keySpec: `{"memberCount":3,"etcdVersion":"3.7.3"}`, keySpec + "-etcdadm.json": `{"autoRecoverAfter":"10m"}`} {
+				if _, err := blob.PutBytes(w.t.Context(), w.store, key, []byte(data), blob.Any); err != nil {
+					w.t.Error(err)
+				}
+			}
+		}, "autoRecoverAfter"},
 		"a command": {func(w *world, _, _ *life) {
 			if _, err := blob.PutBytes(w.t.Context(), w.store, control.Prefix+"2026-11-20T23:14:17Z-000001/_command.json", []byte("{}"), blob.Any); err != nil {
 				w.t.Error(err)
@@ -500,7 +513,7 @@ func TestHomeIsAskedAgain(t *testing.T) {
 		if r := a.mover.Ask(t.Context(), home("N")); !r.Done {
 			t.Errorf("%+v", r)
 		}
-		if err := a.GoHome("N"); err != nil {
+		if err := a.GoHome(a.File.Notes().Place.Name); err != nil {
 			t.Errorf("once more: %v", err)
 		}
 	})
@@ -602,6 +615,27 @@ func TestMoveEndsWithItsDaemon(t *testing.T) {
 		}
 		if in, _, _, err := control.New(w.store, "c").ReadIntent(t.Context()); err != nil || in == nil || in.Write != 8 {
 			t.Errorf("%+v %v", in, err)
+		}
+	})
+}
+
+// A host that was sent to a store and has an offer to go home from there goes by the offer: what it would arrive at may be left.
+func TestOfferIsLaterThanAPlace(t *testing.T) {
+	sealed := leaving{Nonce: "f", Generation: 2, Cluster: "c", Moving: "N", Moved: true, Intent: json.RawMessage(`{"name":"c"}`)}
+	synctest.Test(t, func(t *testing.T) {
+		w := newStoreWorld(t)
+		defer w.end()
+		w.sleeps()
+		b := w.leaves(sealed, "b", true)
+		err := b.File.change(func(n *Notes) error {
+			n.Place = &Place{Offer: peer.Offer{Name: "S", From: "r", URL: theFolder}}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Look(t.Context(), true); err != nil || !b.File.Notes().Place.AtHosts() {
+			t.Errorf("%v %+v", err, b.File.Notes())
 		}
 	})
 }
