@@ -51,6 +51,17 @@ type Ping struct {
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 	// Clock is the sender's wall clock.
 	Clock time.Time `json:"clock,omitzero"`
+	// Refused is why the sender and the receiver do not talk with each other: their control records are two. The ping is its [Ping.Beat].
+	Refused string `json:"refused,omitempty"`
+}
+
+// Beat is what of a ping goes between hosts whose control records are two: who speaks, from where and by which disk, and what it remembers
+// of the other's. A disk that went back, or is used twice, is such whatever became of the record (rule 9); all else is of one record.
+func (p Ping) Beat(refused string) Ping {
+	return Ping{
+		Cluster: p.Cluster, Host: p.Host, Disk: p.Disk, Epoch: p.Epoch, Endpoint: p.Endpoint, Leaving: p.Leaving,
+		Remembered: p.Remembered, RememberedDisk: p.RememberedDisk, Place: p.Place, Asks: p.Asks, Elsewhere: p.Elsewhere, Refused: refused,
+	}
 }
 
 // Elsewhere is a daemon that has the host ID of another one.

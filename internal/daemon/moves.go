@@ -210,17 +210,6 @@ func (m *moves) forgets(ctx context.Context, part *keeping.Part) error {
 	return m.follower.File.Forget()
 }
 
-// askPeers is what other hosts remember of this disk. Those at another place of the record refuse its pings.
-func (m *moves) askPeers(ctx context.Context, heard func(context.Context) []cluster.Ping, part *keeping.Part) []cluster.Ping {
-	part = cmp.Or(m.left, part)
-	if part == nil && m.follower != nil && (m.follower.Home.Left() != "" || m.goesHome()) { // a young disk knows those only that the offer names
-		part = m.asks(ctx)
-	}
-	told := make(chan []cluster.Ping, 1)
-	go func() { told <- part.Remembered(ctx) }()
-	return append(heard(ctx), <-told...)
-}
-
 // goesHome tells whether this host has an open offer of the hosts' record: while the store is silent that may count already.
 func (m *moves) goesHome() bool { return m.follower != nil && m.follower.File.Notes().Offer.AtHosts() }
 

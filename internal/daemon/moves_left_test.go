@@ -27,8 +27,7 @@ import (
 	"etcdadm.io/plan"
 )
 
-// A host that has followed answers for the record before by how that ended, or not at all; it says where it is and what it keeps there,
-// and what it remembers of the caller's disk.
+// A host that has followed answers for the record before by how that ended, or not at all; it says where it is and what it keeps there.
 func TestWhatIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, moving.FileName), []byte(`{"format":1,"place":{"name":"n","from":"r","url":"s3://bucket/folder"}}`), 0o600); err != nil {
@@ -51,7 +50,6 @@ func TestWhatIsLeft(t *testing.T) {
 		left: keeping.New(keeping.Options{
 			Self: func() cluster.HostID { return "a" }, Cluster: "c", Contacts: func() []cluster.Contact { return nil }, Keeper: k, Own: memory.New(), Mint: rand.Text,
 			WentBack: func() bool { return false }, Asked: func() bool { return true }, Runs: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
-			Remembers: func(h cluster.HostID) (cluster.DiskID, uint64) { return cluster.DiskID("of-" + string(h)), 9 },
 		}),
 	}
 	caller := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: "b"}}
@@ -64,7 +62,7 @@ func TestWhatIsLeft(t *testing.T) {
 		t.Errorf("it answers by what was before: %v", err)
 	}
 	reply, err := m.whatIsLeft(t.Context(), caller, peer.KeepRequest{Where: true})
-	if err != nil || reply.Place != "n" || reply.Newest != nil || reply.Intent == nil || reply.RememberedDisk != "of-b" || reply.Remembered != 9 {
+	if err != nil || reply.Place != "n" || reply.Newest != nil || reply.Intent == nil {
 		t.Errorf("%+v %v", reply, err)
 	}
 	last := state.Newest()
@@ -80,13 +78,6 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 	if reply, err := m.whatIsLeft(t.Context(), caller, peer.KeepRequest{Where: true}); err != nil || reply.Chosen == nil || reply.Chosen.Doc.Moved == nil {
 		t.Errorf("%+v %v", reply, err)
-	}
-	heard := func(context.Context) []cluster.Ping { return []cluster.Ping{{Host: "x"}} }
-	if got := m.askPeers(t.Context(), heard, nil); len(got) != 1 {
-		t.Errorf("%+v", got)
-	}
-	if got := new(moves).askPeers(t.Context(), heard, nil); len(got) != 1 {
-		t.Errorf("with a store from the start: %+v", got)
 	}
 }
 
@@ -155,33 +146,13 @@ func TestNamesItsPlace(t *testing.T) {
 		t.Errorf("it names %q (%v)", name(), err)
 	}
 
-	// One that comes with the settings of before is left from its start on, and asks those that moved what they remember of its disk.
+	// One that comes with the settings of before is left from its start on.
 	if file, err = moving.OpenFile(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	asked := false
-	m = moves{follower: &moving.Follower{File: file, Home: &moving.Homing{}}, asks: func(context.Context) *keeping.Part {
-		asked = true
-		return nil
-	}}
-	silent := func(context.Context) []cluster.Ping { return nil }
-	if m.askPeers(t.Context(), silent, nil); asked {
-		t.Error("those are asked that have nothing to tell")
-	}
-	offered := t.TempDir()
-	if err := os.WriteFile(filepath.Join(offered, moving.FileName), []byte(`{"format":1,"offer":{"name":"N","from":"f","url":"hosts:"}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if m.follower.File, err = moving.OpenFile(offered); err != nil {
-		t.Fatal(err)
-	}
-	if m.askPeers(t.Context(), silent, nil); !asked {
-		t.Error("a disk with an open offer does not ask those that it was offered with")
-	}
-	m.follower.File, asked = file, false
-	m.follower.IsLeft(t.Context(), store)
-	if m.askPeers(t.Context(), silent, nil); !asked || m.record(nil)() != "left:N" {
-		t.Errorf("it names %q, and asked: %v", m.record(nil)(), asked)
+	m = moves{follower: &moving.Follower{File: file, Home: &moving.Homing{}}}
+	if m.follower.IsLeft(t.Context(), store); m.record(nil)() != "left:N" {
+		t.Errorf("it names %q", m.record(nil)())
 	}
 }
 

@@ -22,7 +22,9 @@ import (
 type handler struct{ d *daemon }
 
 func (h handler) Ping(ctx context.Context, _ peer.Caller, p cluster.Ping) (cluster.Ping, error) {
-	h.d.words.heard(p.Host)
+	if p.Refused == "" {
+		h.d.words.heard(p.Host)
+	}
 	return h.d.manager.Ping(ctx, p)
 }
 

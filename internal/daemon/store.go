@@ -132,8 +132,7 @@ func (d *daemon) makePart(ctx context.Context) (*keeping.Part, error) {
 			o := d.moves.follower.File.Notes().Offer
 			return o != nil && o.Name == to
 		},
-		Remembers: func(h cluster.HostID) (cluster.DiskID, uint64) { return d.host.Remembered(h, "") },
-		Keeper:    k, Own: own, Mint: host.Mint, Log: d.log,
+		Keeper: k, Own: own, Mint: host.Mint, Log: d.log,
 	}), nil
 }
 

@@ -659,7 +659,12 @@ func TestPastDisksAreRemembered(t *testing.T) {
 				t.Errorf("of disk %s: %s at %d, want %d", disk, got, at, epoch)
 			}
 		}
-		told("first", 100)
+		d.Remember([]cluster.Ping{cluster.Ping{Cluster: "test", Host: "h2", Disk: "first", Epoch: 1, Endpoint: "h2:1"}.Beat("its record is another one")})
+		if peers := d.Peers(); len(peers) > 0 {
+			t.Errorf("one that is refused is a newcomer: %v", peers)
+		}
+		told("first", 99)
+		d.Remember([]cluster.Ping{cluster.Ping{Cluster: "test", Host: "h2", Disk: "first", Epoch: 100, Endpoint: "h2:1"}.Beat("its record is another one")})
 		told("second", 3)
 		want("first", 100)
 		want("second", 3)

@@ -77,8 +77,6 @@ type Options struct {
 	Anyway      func(ctx context.Context, last register.Entry, dryRun bool) (refused string)
 	// Offered tells whether this host is about to follow its record to a place of this name. Nil: there are no moves.
 	Offered func(to string) bool
-	// Remembers is what this host remembers of another one's disk, and its epoch. Nil: nothing.
-	Remembers func(cluster.HostID) (cluster.DiskID, uint64)
 	// Room tells why no backup is to be written to this host's disk, nil if it may.
 	Room   func(context.Context) error
 	Keeper *keeper.Keeper
@@ -286,7 +284,7 @@ func (k *Part) Answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (p
 	case r.Object != nil:
 		return peer.KeepReply{Object: k.keptObject(ctx, c, *r.Object)}, nil
 	case r.Where:
-		return k.whereIs(ctx, c)
+		return k.whereIs(ctx)
 	case r.Again != nil:
 		made, err := k.again(ctx, *r.Again)
 		return peer.KeepReply{Again: &made}, err

@@ -138,29 +138,15 @@ func (k *Part) beyond(ctx context.Context, answers []told, record, left string) 
 	return in
 }
 
-// Remembered is what the other hosts remember of this one's disk, whatever record they keep: they refuse its pings where that is another
-// one. A question about what each keeps, they answer.
-func (k *Part) Remembered(ctx context.Context) (out []cluster.Ping) {
-	if k == nil {
-		return nil
-	}
-	for _, t := range k.askUntil(ctx, bootAsks) {
-		if t.err == nil && t.RememberedDisk != "" {
-			out = append(out, cluster.Ping{Cluster: k.opt.Cluster, Host: t.host, RememberedDisk: t.RememberedDisk, Remembered: t.Remembered})
-		}
-	}
-	return out
-}
-
 // askUntil asks all others, and those that are silent again until the time is up. The seeds are asked beside them: a silent one, or a
 // source of seeds that is, keeps nobody's answer back. They are waited for where a host is silent, or none is known.
 func (k *Part) askUntil(ctx context.Context, bound time.Duration) (answers []told) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	fromSeeds := make(chan []told, 1)
+	fromSeeds, known := make(chan []told, 1), k.opt.Contacts() // before all: who is heard of in between is asked twice, not by nobody
 	go func() {
 		var out []told
-		for t := range k.askSeeds(ctx) { // which ends with the context
+		for t := range k.askSeeds(ctx, known) { // which ends with the context
 			out = append(out, t)
 		}
 		fromSeeds <- out
@@ -191,7 +177,7 @@ func (k *Part) askUntil(ctx context.Context, bound time.Duration) (answers []tol
 
 // askSeeds asks the endpoints of hosts whose names this one does not know yet: those at another place of the record refuse the pings by
 // which it would learn them. The channel is closed when all have answered, or the context ends.
-func (k *Part) askSeeds(ctx context.Context) <-chan told {
+func (k *Part) askSeeds(ctx context.Context, known []cluster.Contact) <-chan told {
 	out := make(chan told)
 	go func() {
 		defer close(out)
@@ -206,7 +192,6 @@ func (k *Part) askSeeds(ctx context.Context) <-chan told {
 		case <-ctx.Done():
 			return
 		}
-		known := k.opt.Contacts()
 		seeds = slices.DeleteFunc(seeds, func(at string) bool {
 			return slices.ContainsFunc(known, func(c cluster.Contact) bool { return c.Endpoint == at })
 		})

@@ -3,7 +3,7 @@ package keeping
 import (
 	"context"
 	"errors"
-	"slices"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -62,21 +62,6 @@ func TestFollowsBeforeItStarts(t *testing.T) {
 	}
 }
 
-// What others remember of a disk crosses the wall between two places of the record: a question about what each keeps is answered.
-func TestRememberedBeyondTheWall(t *testing.T) {
-	s := threeKeepers(t)
-	s.mu.Lock()
-	s.followed = map[cluster.HostID]*cluster.Intent{"c": {Generation: 1}}
-	s.mu.Unlock()
-	s.at("c").opt.Remembers = func(h cluster.HostID) (cluster.DiskID, uint64) { return cluster.DiskID("disk-" + string(h)), 7 }
-	told := s.at("b").Remembered(t.Context())
-	if !slices.ContainsFunc(told, func(p cluster.Ping) bool {
-		return p.Host == "c" && p.Cluster == "c" && p.RememberedDisk == "disk-b" && p.Remembered == 7
-	}) {
-		t.Errorf("%+v", told)
-	}
-}
-
 // asFollowed is the answer of a host that has followed.
 func asFollowed(in *cluster.Intent, reply peer.KeepReply) peer.KeepReply {
 	reply.Place, reply.Intent = "n", in
@@ -114,16 +99,51 @@ func TestSealIsKept(t *testing.T) {
 
 func first(k register.Keeper, _ register.Reply) register.Keeper { return k }
 
+// keptAt has hosts keep an intent where they followed the record to.
+func (s *keepers) keptAt(in *cluster.Intent, hosts ...cluster.HostID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.followed = map[cluster.HostID]*cluster.Intent{}
+	for _, h := range hosts {
+		s.followed[h] = in
+	}
+}
+
 // A host whose disk knows no addresses asks the endpoints that it was given.
-func TestRememberedBySeeds(t *testing.T) {
+func TestSeedsAreAsked(t *testing.T) {
 	s := threeKeepers(t)
-	s.at("c").opt.Remembers = func(cluster.HostID) (cluster.DiskID, uint64) { return "d", 7 }
+	s.keptAt(&cluster.Intent{Generation: 7}, "c")
 	b := s.at("b")
 	b.opt.Contacts = func() []cluster.Contact { return nil }
 	b.opt.Seeds = func(context.Context) []string { return []string{"c"} }
 	b.opt.To = func(to cluster.Contact) (kept.Client, error) { return caller{s, "b", cluster.HostID(to.Endpoint)}, nil }
-	if told := b.Remembered(t.Context()); len(told) != 1 || told[0].Remembered != 7 {
-		t.Errorf("%+v", told)
+	if in := b.Beyond(t.Context(), ""); in == nil || in.Generation != 7 {
+		t.Errorf("%+v", in)
+	}
+}
+
+// A host that is heard of between the look whom to ask and that at the seeds is asked all the same.
+func TestHeardOfWhileItAsks(t *testing.T) {
+	s := threeKeepers(t)
+	s.intent("a")
+	record := s.at("a").Record()
+	s.host("b") // it knows nobody
+	b, looked := s.at("b"), make(chan bool, 10)
+	b.opt.Contacts = func() []cluster.Contact {
+		if looked <- true; len(looked) > 2 {
+			return []cluster.Contact{{Host: "a", Endpoint: "a"}}
+		}
+		return nil
+	}
+	b.opt.Seeds = func(ctx context.Context) []string {
+		for len(looked) < 2 && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		return []string{"a"}
+	}
+	b.opt.To = func(to cluster.Contact) (kept.Client, error) { return caller{s, "b", cluster.HostID(to.Endpoint)}, nil }
+	if in := b.Beyond(t.Context(), record); in == nil || in.Generation != 1 {
+		t.Errorf("%+v", in)
 	}
 }
 
@@ -134,7 +154,7 @@ func TestASilentSeedKeepsNoAnswerBack(t *testing.T) {
 		"one of them": func(context.Context) []string { return []string{"dead"} },
 	} {
 		s := threeKeepers(t)
-		s.at("c").opt.Remembers = func(cluster.HostID) (cluster.DiskID, uint64) { return "d", 7 }
+		s.keptAt(&cluster.Intent{Generation: 7}, "c")
 		b := s.at("b")
 		b.opt.Seeds = seeds
 		to := b.opt.To
@@ -146,12 +166,12 @@ func TestASilentSeedKeepsNoAnswerBack(t *testing.T) {
 			return to(c)
 		}
 		began := time.Now()
-		told := b.Remembered(t.Context())
+		in := b.Beyond(t.Context(), "")
 		if took := time.Since(began); took > bootAsks+time.Second {
 			t.Errorf("%s: %s", name, took)
 		}
-		if !slices.ContainsFunc(told, func(p cluster.Ping) bool { return p.Remembered == 7 }) {
-			t.Errorf("%s: %+v", name, told)
+		if in == nil || in.Generation != 7 {
+			t.Errorf("%s: %+v", name, in)
 		}
 	}
 }

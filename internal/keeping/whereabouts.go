@@ -42,11 +42,8 @@ func (k *Part) knownKeepers() (string, []register.Seat) {
 
 // whereIs is what this host tells another one of the record. That it is being made again is looked at first, and the rest in one
 // look: of two hosts that make it at once and ask each other, one hears of the other.
-func (k *Part) whereIs(ctx context.Context, c peer.Caller) (peer.KeepReply, error) {
+func (k *Part) whereIs(ctx context.Context) (peer.KeepReply, error) {
 	out := peer.KeepReply{Making: k.making.Load(), Runs: k.opt.Runs()}
-	if k.opt.Remembers != nil && !person(c) {
-		out.RememberedDisk, out.Remembered = k.opt.Remembers(cluster.HostID(c.Identity.ID))
-	}
 	state, err := k.opt.Keeper.State(ctx)
 	switch {
 	case errors.Is(err, keeper.ErrNone):

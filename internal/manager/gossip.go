@@ -182,8 +182,10 @@ func (g *Gossip) ping(ctx context.Context, t *target) {
 	reply, err := g.Network.Ping(ctx, endpoint, mine)
 	trip := time.Since(sent)
 	if err == nil {
-		g.doubles.told(endpoint, reply.Elsewhere, time.Now())
 		g.skew(reply, sent, trip)
+	}
+	if err == nil || reply.Refused != "" {
+		g.doubles.told(endpoint, reply.Elsewhere, time.Now())
 		g.hear(reply)
 	}
 	g.mu.Lock()

@@ -39,7 +39,7 @@ type gossipLocal interface {
 
 // gossipNetwork talks to whoever answers at an endpoint. A ping ends soon after its context.
 type gossipNetwork interface {
-	Ping(ctx context.Context, endpoint string, p cluster.Ping) (cluster.Ping, error)
+	Ping(ctx context.Context, endpoint string, p cluster.Ping) (cluster.Ping, error) // one that is refused may have a beat beside the error
 }
 
 // GossipIntervals are how often and how long.

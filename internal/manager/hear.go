@@ -69,7 +69,9 @@ func (g *Gossip) Ping(_ context.Context, p cluster.Ping) (cluster.Ping, error) {
 	}
 	beside := g.doubles.beside(p, time.Now())
 	g.hear(p)
-	g.pinged(p)
+	if p.Refused == "" {
+		g.pinged(p)
+	}
 	answer := g.say(p.Host, p.Disk)
 	answer.Elsewhere = beside
 	return answer, nil
@@ -95,6 +97,9 @@ func (g *Gossip) hear(p cluster.Ping) {
 		return
 	}
 	g.Local.Remember([]cluster.Ping{p})
+	if p.Refused != "" {
+		return
+	}
 	own := g.Local.Identity().Disk
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -631,6 +631,48 @@ func TestAskPeers(t *testing.T) {
 	})
 }
 
+// refusing answers each ping by a refusal with the other host's beat.
+type refusing struct {
+	link
+	beat cluster.Ping
+}
+
+func (r refusing) Ping(context.Context, string, cluster.Ping) (cluster.Ping, error) {
+	return r.beat, errors.New("the records are two")
+}
+
+// Who is refused for its record hears what is remembered of its disk, and is remembered itself, whoever of the two pings. It is no peer.
+func TestRefusalTellsTheBeat(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		beat := func(of cluster.HostID, remembered uint64) cluster.Ping {
+			return cluster.Ping{
+				Cluster: clusterName, Host: of, Endpoint: endpoint(of), Disk: "disk-" + cluster.DiskID(of), Epoch: 5,
+				RememberedDisk: "disk-a", Remembered: remembered, Unfit: "no", View: []cluster.Contact{{Host: "z", Endpoint: endpoint("z")}},
+			}.Beat("the records are two")
+		}
+		a := w.add("a", func(o *Options) { o.Seeds, o.Network = seeds{"b"}, refusing{o.Network.(link), beat("b", 7)} })
+		w.run(a)
+		a.host.Remember([]cluster.Ping{{Host: "c", Disk: "disk-c", Epoch: 8}})
+		answer, err := a.Ping(t.Context(), beat("c", 9))
+		if err != nil || answer.RememberedDisk != "disk-c" || answer.Remembered != 8 {
+			t.Errorf("it answers %+v (%v)", answer, err)
+		}
+		for of, remembered := range map[cluster.HostID]uint64{"b": 7, "c": 9} {
+			w.until(time.Second, "what host "+string(of)+" remembers is heard", func() bool {
+				return get(a.host, func() bool { return a.host.memory[of].Remembered == remembered })
+			})
+		}
+		if known := a.gossip.Known(); len(known) > 0 {
+			t.Errorf("it knows %+v", known)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if a.AskPeers(ctx); ctx.Err() == nil {
+			t.Error("a refusal is taken for all that there is to hear")
+		}
+	})
+}
+
 // A host that nobody names, because discovery finds nobody, asks those whom it
 // remembers itself; and it learns of them only once its state was read.
 func TestAskPeersThatAreRemembered(t *testing.T) {

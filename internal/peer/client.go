@@ -54,13 +54,17 @@ func (c *Client) Hello(ctx context.Context) (Hello, error) {
 }
 
 // Ping exchanges gossip. It ends with ctx, and by itself only when the connection does. The answer is by the host that answered, and says so.
+// That of a host which keeps another control record is its beat, beside the error.
 func (c *Client) Ping(ctx context.Context, p cluster.Ping) (cluster.Ping, error) {
 	reply, from, err := call[cluster.Ping](ctx, c, ping, c.rpc.Ping, p)
 	if err == nil && (string(reply.Host) != from || reply.Cluster != c.self.Cluster) {
 		err = c.failed(ping, true, fmt.Errorf("%w: host %q answered as host %q of cluster %q", ErrIdentity, from, reply.Host, reply.Cluster), adviceOtherHost)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return cluster.Ping{}, err
+	case reply.Refused != "":
+		return reply.Beat(words(reply.Refused)), c.failed(ping, true, fmt.Errorf("%w: %s", ErrWrongCluster, words(reply.Refused)), adviceOtherRecord)
 	}
 	return reply, nil
 }
@@ -144,6 +148,9 @@ const adviceRelease = "run the same release of etcdadm on both hosts"
 // adviceTheirs comes before what helps with a daemon of ours: one of etcd-manager has the same port, and
 // certificates of the same authority, and neither tells who is there.
 const adviceTheirs = "while kubernetes-sigs/etcd-manager runs there, nothing: the host answers once it is taken over. Otherwise "
+
+// adviceOtherRecord is for two hosts that keep two control records.
+const adviceOtherRecord = "see docs/operations/other-record.md"
 
 // adviceOtherHost is for who finds a daemon that speaks for another host than its certificate does.
 const adviceOtherHost = "issue that host a certificate of its own ID, or look which daemon listens at that address"

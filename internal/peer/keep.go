@@ -44,9 +44,6 @@ type KeepReply struct {
 	// Place names where the host followed the record to, and Intent is what it keeps there. Empty: it did not follow.
 	Place  string          `json:"place,omitempty"`
 	Intent *cluster.Intent `json:"intent,omitempty"`
-	// Remembered is the epoch that the host remembers of the caller's disk RememberedDisk.
-	RememberedDisk cluster.DiskID `json:"rememberedDisk,omitempty"`
-	Remembered     uint64         `json:"remembered,omitempty"`
 	// Seat is what the host keeps the record as, nil if it forgot what it promised.
 	Seat   *register.Seat  `json:"seat,omitempty"`
 	Reply  *register.Reply `json:"reply,omitempty"`

@@ -312,7 +312,8 @@ func TestRecordIsHeard(t *testing.T) {
 	}
 }
 
-// Who has its record in a store is no host of a record that the hosts keep, and says so; who joins names none.
+// Who has its record in a store is no host of a record that the hosts keep, and says so; who joins names none. What either remembers of the
+// other's disk goes beside a refusal, and nothing else.
 func TestRecordInAStore(t *testing.T) {
 	s := newSite(t)
 	for name, c := range map[string]struct {
@@ -332,8 +333,20 @@ func TestRecordInAStore(t *testing.T) {
 		p.Record = func() string { return c.theirs }
 		to, err := p.To(cluster.Contact{Host: "h1", Endpoint: r.endpoint})
 		must(t, err)
-		if _, err := to.Ping(t.Context(), cluster.Ping{Cluster: "c1", Host: "h2"}); (err != nil) != c.refused {
+		said := cluster.Ping{Cluster: "c1", Host: "h2", Disk: "d", Epoch: 3, RememberedDisk: "e", Remembered: 7, Generation: 2}
+		r.handler.ping = func(p cluster.Ping) cluster.Ping {
+			if p.Epoch != said.Epoch || p.Remembered != said.Remembered || (p.Generation == 0) != c.refused || (p.Refused != "") != c.refused {
+				t.Errorf("%s: it hears %+v", name, p)
+			}
+			said.Host = "h1"
+			return said
+		}
+		told, err := to.Ping(t.Context(), said)
+		if (err != nil) != c.refused || c.refused && (!errors.Is(err, ErrWrongCluster) || !strings.Contains(err.Error(), adviceOtherRecord)) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if told.Remembered != 7 || told.RememberedDisk != "e" || (told.Generation == 0) != c.refused {
+			t.Errorf("%s: it tells %+v", name, told)
 		}
 		if _, err := to.Keep(t.Context(), KeepRequest{Where: true}); err != nil && strings.Contains(err.Error(), "record") {
 			t.Errorf("%s: it is not told where the record is: %v", name, err)

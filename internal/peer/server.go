@@ -203,13 +203,21 @@ func (s *Server) Hello(ctx context.Context, _ *peerpb.HelloRequest) (*peerpb.Hel
 	return &peerpb.HelloReply{Protocol: Protocol, Cluster: s.opt.Cluster, Host: string(s.opt.Host)}, nil
 }
 
-// Ping answers gossip. A host speaks for itself only, so the body has to name the caller.
+// Ping answers gossip. A host speaks for itself only, so the body has to name the caller. To one that keeps another control record only the
+// beat goes.
 func (s *Server) Ping(ctx context.Context, c *peerpb.Call) (*peerpb.Answer, error) {
 	return answer(ctx, s, ping, c, func(ctx context.Context, from Caller, p cluster.Ping) (cluster.Ping, error) {
 		if string(p.Host) != from.Identity.ID || p.Cluster != from.Identity.Cluster {
 			return cluster.Ping{}, refuse(codes.PermissionDenied, peerpb.Refusal_KIND_IDENTITY, "", "%s pings as host %q of cluster %q", from.Identity, p.Host, p.Cluster)
 		}
-		return s.opt.Handler.Ping(ctx, from, p)
+		err := s.sameRecord(c.GetHeader().GetRecord())
+		if err == nil {
+			return s.opt.Handler.Ping(ctx, from, p)
+		}
+		why := status.Convert(err).Message()
+		s.once.warn("call refused", "call", ping.name, "caller", from.Identity.String(), "remote", remoteHost(from.Remote), "reason", why)
+		reply, err := s.opt.Handler.Ping(ctx, from, p.Beat(why)) // a refusal is no silence: what is remembered of the caller's disk goes with it
+		return reply.Beat(why), err
 	})
 }
 
@@ -338,8 +346,10 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 	if s.opt.Heard != nil && (!from.Verified || from.Identity.Role == pki.RoleHost && from.Identity.Cluster == s.opt.Cluster) {
 		s.opt.Heard(h.GetRecord())
 	}
-	if err := s.sameRecord(m, h.GetRecord()); err != nil {
-		return from, err
+	if m.name != ping.name && m.name != keep.name && m.name != sign.name { // what each keeps is asked; a certificate is no order
+		if err := s.sameRecord(h.GetRecord()); err != nil {
+			return from, err
+		}
 	}
 	from.Record = h.GetRecord()
 	if !from.Verified {
@@ -358,17 +368,17 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 // another place.
 const InStore = "in a store"
 
-// sameRecord refuses the calls of a host that keeps another control record, but for questions about what each keeps: of two
-// records each has an intent of its own, and neither host may obey the other's. A certificate is no order.
-func (s *Server) sameRecord(m method, theirs string) error {
-	if s.opt.Record == nil || theirs == "" || m.name == keep.name || m.name == sign.name {
+// sameRecord refuses a host that keeps another control record: of two records each has an intent of its own, and neither host may obey the
+// other's.
+func (s *Server) sameRecord(theirs string) error {
+	if s.opt.Record == nil || theirs == "" {
 		return nil
 	}
 	ours := s.opt.Record()
 	if theirs == InStore && !s.opt.AtHosts || theirs != InStore && (ours == "" || ours == theirs) {
 		return nil
 	}
-	return refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_CLUSTER, "see docs/operations/other-record.md",
+	return refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_CLUSTER, adviceOtherRecord,
 		"the caller keeps the record %s, and host %s keeps %s: one of them was made again from a part of the hosts, or one of the hosts has not followed a move yet", theirs, s.opt.Host, ours)
 }
 

@@ -26,6 +26,7 @@ type machine struct {
 	elsewhere bool
 	without   atomic.Bool
 	off       atomic.Bool            // it has no power
+	record    atomic.Int32           // which control record its daemon has; those of another one refuse it
 	typing    atomic.Pointer[daemon] // the command that a person runs there
 
 	ident atomic.Pointer[cluster.HostID]

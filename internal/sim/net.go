@@ -17,9 +17,10 @@ type network struct{ d *daemon }
 var _ manager.Network = network{}
 
 var (
-	errRefused   = errors.New("connection refused")
-	errReset     = errors.New("connection reset by peer")
-	errOtherHost = errors.New("another host answers there")
+	errRefused     = errors.New("connection refused")
+	errReset       = errors.New("connection reset by peer")
+	errOtherHost   = errors.New("another host answers there")
+	errOtherRecord = errors.New("its control record is another one")
 )
 
 // Letter is a message as a schedule sees it, just before it is sent.
@@ -106,6 +107,8 @@ func exchange[R any](ctx context.Context, d *daemon, l Letter, endpoint, detail 
 			r.err = errRefused
 		case l.To != "" && to.ID() != l.To:
 			r.err = errOtherHost
+		case l.Kind != kindPing && d.m.refuses(to):
+			r.err = errOtherRecord
 		default:
 			r = serveAt(target, budget, serve)
 		}
@@ -153,15 +156,28 @@ func serveAt[R any](target *daemon, budget time.Duration, serve func(context.Con
 	return r
 }
 
+// refuses: the records of two machines are two, as those of hosts between which the record was moved, or made again.
+func (m *machine) refuses(other *machine) bool { return m.record.Load() != other.record.Load() }
+
 // Ping implements manager.Network.
 func (n network) Ping(ctx context.Context, endpoint string, p cluster.Ping) (cluster.Ping, error) {
 	r, err := exchange(ctx, n.d, Letter{Kind: kindPing, From: n.d.id}, endpoint, "", func(ctx context.Context, t *daemon) (cluster.Ping, error) {
 		said := p
 		said.Clock = p.Clock.Add(n.d.m.ahead(t.m))
+		refused := n.d.m.refuses(t.m)
+		if refused {
+			said = said.Beat(errOtherRecord.Error())
+		}
 		r, err := t.manager.Ping(ctx, said)
 		r.Clock = r.Clock.Add(t.m.ahead(n.d.m))
+		if refused {
+			r = r.Beat(errOtherRecord.Error())
+		}
 		return r, err
 	})
+	if err == nil && r.Refused != "" {
+		err = errOtherRecord
+	}
 	return r, err
 }
 

@@ -141,6 +141,37 @@ func TestRule9RolledBackDisk(t *testing.T) {
 	})
 }
 
+// TestRule9RolledBackDiskBeyondAMove: the same while the control records of c and of the others are two, as where c's disk is one of before
+// a move: they refuse each other, and tell all the same what they remember. Also of a time when they did refuse each other.
+func TestRule9RolledBackDiskBeyondAMove(t *testing.T) {
+	for _, since := range []string{"before the image ran", "after the image was put back"} {
+		inWorld(t, Options{}, func(w *World) {
+			w.formed(3, "a", "b", "c")
+			a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
+			w.Snapshot(c)
+			w.Split([]*machine{b}, []*machine{a, c}, members)
+			if since == "before the image ran" {
+				c.record.Store(1)
+				w.KillDaemon(c) // its epoch is another one from here on
+				w.Start(c)
+			}
+			w.run(40 * time.Second)
+			w.Halt(c)
+			if !w.RollBack(c, 30*time.Second) {
+				w.violate("there was no snapshot")
+			}
+			c.record.Store(1)
+			w.Heal()
+			w.Split([]*machine{a}, []*machine{b, c}, members)
+			w.Start(c)
+			w.run(20 * time.Second)
+			w.Heal()
+			c.record.Store(0)
+			w.Await(3, soonEnough)
+		})
+	}
+}
+
 // TestRule10DaemonKilledAroundSpawn: the process is found, whether the daemon
 // died before or after it.
 func TestRule10DaemonKilledAroundSpawn(t *testing.T) {

@@ -58,7 +58,7 @@ func (m *Memory) Remember(pings []cluster.Ping) {
 		if p.RememberedDisk == s.Disk && s.Disk != "" && p.Remembered > s.Epoch {
 			behind = p
 		}
-		if p.Disk != "" {
+		if p.Disk != "" && (p.Refused == "" || slices.ContainsFunc(m.peers, func(k Peer) bool { return k.Host == p.Host })) { // who is refused is no newcomer
 			m.peers = Remember(m.peers, Peer{Host: p.Host, Disk: p.Disk, Address: p.Endpoint, Epoch: p.Epoch})
 		}
 	}
