@@ -400,11 +400,26 @@ func TestWholeImageAfterAMove(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(h.Dir), os.Rename(image, h.Dir)); err != nil {
 		t.Fatal(err)
 	}
-	c.Start(3)
-	h.Said(rig.Soon, "it was rolled back")
+	comesBackAsANewDisk(t, h)
 	inStore(t, c, store, 1, 2)
 	if n := c.CountKeys("after/"); n != 50 {
 		t.Errorf("%d keys of 50", n)
+	}
+}
+
+// comesBackAsANewDisk starts a host on an image of its disk: it goes on as a new one, and its member is not started before.
+func comesBackAsANewDisk(t *testing.T, h *rig.Host) {
+	t.Helper()
+	mark := h.Mark()
+	h.C.Start(h.N)
+	h.SaidSince(mark, "it was rolled back")
+	h.SaidSince(mark, "the host goes on as a new disk")
+	log, err := os.ReadFile(h.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, _, _ := strings.Cut(string(log[mark:]), "the host goes on as a new disk"); strings.Contains(said, "etcd runs") {
+		t.Errorf("its member was started:\n%s", said)
 	}
 }
 
@@ -669,13 +684,40 @@ func TestImageOfAnOpenOffer(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(h.Dir), os.Rename(image, h.Dir)); err != nil {
 		t.Fatal(err)
 	}
-	c.Start(3)
-	h.Said(rig.Soon, "it was rolled back")
+	comesBackAsANewDisk(t, h)
 	c.Voters(2*time.Minute, 1, 2, 3)
 	atHosts(t, c, 1, 2, 3)
 	if now := seatOf(t, h); now == seat {
 		t.Errorf("it has the seat %v, which it may have promised by", now)
 	}
+	if n := c.CountKeys("after/"); n != 50 {
+		t.Errorf("%d keys of 50", n)
+	}
+}
+
+// A disk of before the record was moved to the hosts is put back, without the offer, and the store is gone: it knows nothing of the move,
+// those at home refuse it, and tell all the same what they remember of it.
+func TestImageOfAStoreThatIsGone(t *testing.T) {
+	t.Parallel()
+	rig.TakesLong(t, "a minute")
+	c := threeWithAStore(t)
+	h := c.Host(3)
+	image := filepath.Join(t.TempDir(), "image")
+	h.Crash()
+	if out, err := exec.Command("cp", "-a", h.Dir, image).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c.Start(3)
+	h.Serves(rig.Soon)
+	leave(t, c, 1)
+	atHosts(t, c, 1, 2, 3)
+	c.Fill("after/", 50)
+	h.Crash()
+	dir := strings.TrimPrefix(c.StoreURL(), "file://")
+	if err := errors.Join(os.RemoveAll(h.Dir), os.Rename(image, h.Dir), os.Rename(dir, dir+".gone")); err != nil {
+		t.Fatal(err)
+	}
+	comesBackAsANewDisk(t, h)
 	if n := c.CountKeys("after/"); n != 50 {
 		t.Errorf("%d keys of 50", n)
 	}

@@ -41,7 +41,7 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	h.work.Awaits("a check for an etcd left running by an earlier daemon")
 	found, ok := h.adopt(ctx, s)
 	if !found && !fresh {
-		a := asking{peers: h.o.AskPeers, elsewhere: h.o.Elsewhere, began: h.began, awaits: h.work.Awaits, beside: func() { h.beside.Store(true) }}
+		a := asking{peers: h.o.AskPeers, of: s.Intent.VoterHosts(), elsewhere: h.o.Elsewhere, began: h.began, awaits: h.work.Awaits, beside: func() { h.beside.Store(true) }}
 		told, used := a.settle(ctx)
 		if used != nil { // before anything is written
 			blockInUse(h, used)

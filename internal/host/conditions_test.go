@@ -210,7 +210,7 @@ func TestBeatOfAnotherCluster(t *testing.T) {
 		d.end()
 		m.die()
 		d = m.boot(func(_ *session, o *host.Options) {
-			o.AskPeers = func(context.Context) []cluster.Ping { return []cluster.Ping{ping} }
+			o.AskPeers = func(context.Context, []cluster.HostID) []cluster.Ping { return []cluster.Ping{ping} }
 		})
 		defer d.end()
 		if st := d.look(1); st.Disk != disk {

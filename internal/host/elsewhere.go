@@ -25,9 +25,10 @@ const (
 // asking is what a daemon that begins asks the others: what they remember of its disk, and who uses it now
 // (docs/adr/037-two-daemons-with-one-disk.md).
 type asking struct {
-	peers     func(context.Context) []cluster.Ping // nil: there is nobody to ask
-	elsewhere func() *cluster.Elsewhere            // nil: that is not known
-	began     time.Time                            // this daemon
+	peers     func(context.Context, []cluster.HostID) []cluster.Ping // nil: there is nobody to ask
+	of        []cluster.HostID                                       // who is waited for
+	elsewhere func() *cluster.Elsewhere                              // nil: that is not known
+	began     time.Time                                              // this daemon
 	awaits    func(string)
 	// beside is told that another daemon was there after this one began: what that one did since this one read the disk, the
 	// disk as this one sees it may lack.
@@ -68,5 +69,5 @@ func (a asking) ask(ctx context.Context) []cluster.Ping {
 	a.awaits("the other daemons' record of its disk")
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	return a.peers(ctx)
+	return a.peers(ctx, a.of)
 }

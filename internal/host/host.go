@@ -66,8 +66,8 @@ type Options struct {
 	Settings []cluster.HostSetting
 	// AskPeers asks the other hosts what they remember of this one, and
 	// returns the answers that came by the end of the context, or sooner when
-	// no more are to be expected. Nil: there is nobody to ask.
-	AskPeers func(context.Context) []cluster.Ping
+	// no more are to be expected: those are waited for in any case. Nil: there is nobody to ask.
+	AskPeers func(ctx context.Context, those []cluster.HostID) []cluster.Ping
 
 	// Elsewhere is another daemon under this host's ID, as those that AskPeers asks hear it at this moment; nil: none. It
 	// never waits. Nil: that is not known.

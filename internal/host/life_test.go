@@ -13,6 +13,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/host"
+	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/pki"
 )
 
@@ -516,8 +517,11 @@ func TestDiskThatWentBack(t *testing.T) {
 	ask := func(epoch uint64, disk func(*machine) cluster.DiskID) func(*session, *host.Options) {
 		return func(s *session, o *host.Options) {
 			id := disk(s.m)
-			o.AskPeers = func(ctx context.Context) []cluster.Ping {
+			o.AskPeers = func(ctx context.Context, of []cluster.HostID) []cluster.Ping {
 				s.askedN++
+				if !slices.Equal(of, []cluster.HostID{"h2"}) {
+					t.Errorf("%v are waited for", of)
+				}
 				if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*time.Second {
 					t.Error("peers are asked without a bound")
 				}
@@ -551,6 +555,9 @@ func TestDiskThatWentBack(t *testing.T) {
 				d.end()
 				m.running = nil
 				m.took[9] = true // before the disk went back
+				m.edit(func(s *record.State) {
+					s.Intent = &cluster.Intent{Name: "test", Generation: 1, Nonce: "n1", Token: s.Local.Token, State: cluster.IntentFounded, Voters: []cluster.Voter{{Host: "h2", Member: 2}}}
+				})
 				d = m.boot(ask(c.epoch, c.disk))
 				defer d.end()
 				st := d.look(1)

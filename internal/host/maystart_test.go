@@ -78,7 +78,7 @@ func TestDiskIsAskedAboutWithoutAStart(t *testing.T) {
 		m.running = nil
 		d = m.boot(func(_ *session, o *host.Options) {
 			o.MayStart = func(context.Context) (*cluster.Intent, error) { return nil, errors.New("not now") }
-			o.AskPeers = func(context.Context) []cluster.Ping {
+			o.AskPeers = func(context.Context, []cluster.HostID) []cluster.Ping {
 				return []cluster.Ping{{Cluster: "test", Host: "h2", RememberedDisk: disk, Remembered: 1}}
 			}
 		})
@@ -126,7 +126,7 @@ func TestDiskThatIsBehindDoesNotCatchUp(t *testing.T) {
 				told := 0
 				d = m.boot(func(_ *session, o *host.Options) {
 					o.Forgets = func(context.Context) error { return nil }
-					o.AskPeers = func(context.Context) []cluster.Ping {
+					o.AskPeers = func(context.Context, []cluster.HostID) []cluster.Ping {
 						mu.Lock()
 						defer mu.Unlock()
 						if told++; told > 1 { // they are away again

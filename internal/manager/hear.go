@@ -10,7 +10,6 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/election"
-	"etcdadm.io/internal/host/record"
 	"etcdadm.io/internal/wake"
 )
 
@@ -244,17 +243,19 @@ func (g *Gossip) skew(p cluster.Ping, sent time.Time, trip time.Duration) {
 }
 
 // AskPeers collects what the other daemons remember of this host, until ctx
-// ends or all have told: every seed, every host that this one remembers, and
-// whoever else was heard. It is what a host asks before it starts its member
+// ends or all have told: every seed, every host that this one remembers, each of
+// those that it knows to carry members, and whoever else was heard: a young disk
+// has no address of others, and waits for their pings. It is what a host asks before it starts its member
 // for the first time after a boot (SAFETY.md, rule 9). That a daemon was heard
 // is not enough: its ping need not have known whom it reached.
-func (g *Gossip) AskPeers(ctx context.Context) []cluster.Ping {
-	remembered := g.Local.Peers()
-	for _, p := range remembered { // the state was read only now
+func (g *Gossip) AskPeers(ctx context.Context, of []cluster.HostID) []cluster.Ping {
+	of = slices.Clone(of)
+	for _, p := range g.Local.Peers() { // the state was read only now
 		g.learn(p.Address, p.Host, false)
+		of = append(of, p.Host)
 	}
 	for {
-		out, heard, all := g.toldBy(remembered)
+		out, heard, all := g.toldBy(of)
 		if all {
 			return out
 		}
@@ -268,7 +269,7 @@ func (g *Gossip) AskPeers(ctx context.Context) []cluster.Ping {
 
 // toldBy is what the other daemons said last, whether that is all there is to
 // wait for, and otherwise what tells that another one was heard.
-func (g *Gossip) toldBy(remembered []record.Peer) (out []cluster.Ping, heard <-chan struct{}, all bool) {
+func (g *Gossip) toldBy(of []cluster.HostID) (out []cluster.Ping, heard <-chan struct{}, all bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all = g.election.Missing == 0
@@ -276,8 +277,8 @@ func (g *Gossip) toldBy(remembered []record.Peer) (out []cluster.Ping, heard <-c
 		out = append(out, p.last)
 		all = all && p.told
 	}
-	for _, p := range remembered {
-		all = all && (p.Host == g.self || g.peers[p.Host] != nil)
+	for _, h := range of {
+		all = all && (h == g.self || g.peers[h] != nil)
 	}
 	slices.SortFunc(out, func(a, b cluster.Ping) int { return cmp.Compare(a.Host, b.Host) })
 	return out, g.heard, all

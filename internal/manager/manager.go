@@ -93,7 +93,9 @@ func (m *Manager) Ping(ctx context.Context, p cluster.Ping) (cluster.Ping, error
 }
 
 // AskPeers collects what the other daemons remember of this host (see [Gossip.AskPeers]).
-func (m *Manager) AskPeers(ctx context.Context) []cluster.Ping { return m.gossip.AskPeers(ctx) }
+func (m *Manager) AskPeers(ctx context.Context, of []cluster.HostID) []cluster.Ping {
+	return m.gossip.AskPeers(ctx, of)
+}
 
 // Elsewhere is another daemon under this host's ID, as others hear it at this moment; nil: nobody does.
 func (m *Manager) Elsewhere() *cluster.Elsewhere { return m.gossip.doubles.elsewhere(time.Now()) }

@@ -605,7 +605,7 @@ func TestAskPeers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		w.run(a)
-		pings := a.AskPeers(ctx)
+		pings := a.AskPeers(ctx, nil)
 		if len(pings) != 2 || pings[0].Remembered != 7 || pings[0].RememberedDisk != "disk-a" {
 			t.Errorf("got %+v", pings)
 		}
@@ -619,13 +619,13 @@ func TestAskPeers(t *testing.T) {
 		if _, err := a.Ping(t.Context(), late); err != nil {
 			t.Fatal(err)
 		}
-		if pings := a.AskPeers(ctx); len(pings) != 2 || pings[0].RememberedDisk != "disk-a" {
+		if pings := a.AskPeers(ctx, nil); len(pings) != 2 || pings[0].RememberedDisk != "disk-a" {
 			t.Errorf("what b told of another disk hides what it told of this one: %+v", pings)
 		}
 		w.crash(b)
 		d := w.add("d", func(o *Options) { o.Seeds = seeds{"b"} })
 		w.run(d)
-		if got := d.AskPeers(ctx); len(got) != 0 || ctx.Err() == nil {
+		if got := d.AskPeers(ctx, nil); len(got) != 0 || ctx.Err() == nil {
 			t.Errorf("silence gave %+v", got)
 		}
 	})
@@ -667,7 +667,7 @@ func TestRefusalTellsTheBeat(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if a.AskPeers(ctx); ctx.Err() == nil {
+		if a.AskPeers(ctx, nil); ctx.Err() == nil {
 			t.Error("a refusal is taken for all that there is to hear")
 		}
 	})
@@ -688,7 +688,24 @@ func TestAskPeersThatAreRemembered(t *testing.T) {
 		a.host.mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if pings := a.AskPeers(ctx); len(pings) != 1 || pings[0].Remembered != 7 {
+		if pings := a.AskPeers(ctx, nil); len(pings) != 1 || pings[0].Remembered != 7 {
+			t.Errorf("got %+v", pings)
+		}
+	})
+}
+
+// A host whose disk has no address of anybody waits for those that it knows to carry members: they call it.
+func TestAskPeersThatCallLate(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.add("a", func(o *Options) { o.Seeds = seeds{} })
+		w.run(a)
+		w.until(time.Second, "discovery has found nobody", func() bool { return a.seededNow() })
+		b := w.add("b", func(o *Options) { o.Seeds = seeds{"a"} })
+		b.host.memory["a"] = cluster.Ping{Disk: "disk-a", Epoch: 7}
+		time.AfterFunc(time.Second, func() { w.run(b) })
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if pings := a.AskPeers(ctx, []cluster.HostID{"a", "b"}); len(pings) != 1 || pings[0].Remembered != 7 {
 			t.Errorf("got %+v", pings)
 		}
 	})
@@ -713,7 +730,7 @@ func TestAskPeersNotBeforeTheyTold(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		began := time.Now()
-		if pings := a.AskPeers(ctx); len(pings) != 1 || pings[0].Remembered != 7 {
+		if pings := a.AskPeers(ctx, nil); len(pings) != 1 || pings[0].Remembered != 7 {
 			t.Errorf("got %+v", pings)
 		}
 		if took := time.Since(began); took > 500*time.Millisecond {

@@ -157,7 +157,7 @@ func (w *World) start(m *machine) *daemon {
 		Intents: control.Intents{Folder: d.folder()}, Promoted: folder.Promoted,
 		Reacher: simReacher{d},
 		Sources: simSources{d}, PruneAfter: w.pruning.after,
-		AskPeers:  func(ctx context.Context) []cluster.Ping { return d.manager.AskPeers(ctx) },
+		AskPeers:  func(ctx context.Context, of []cluster.HostID) []cluster.Ping { return d.manager.AskPeers(ctx, of) },
 		Elsewhere: func() *cluster.Elsewhere { return d.manager.Elsewhere() },
 		MayStart:  d.keeping.MayStart, Forgets: d.keeping.Forget, Mint: d.mint, Log: log,
 	})
