@@ -182,7 +182,10 @@ func (f *Follower) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 		case fails.IsZero():
 			fails = time.Now()
-		case now != nil && !now.InForce && time.Since(fails) >= sayAfter:
+		case time.Since(fails) < sayAfter:
+		case errors.Is(err, errBehind):
+			f.say(fmt.Sprintf("%v. Make its data directory writable; it tries again each second", err))
+		case now != nil && !now.InForce:
 			f.say(fmt.Sprintf("the control record was moved to %s, and this host has not seen it there for %s: %v. To give newer credentials: name that store in the settings with them (ETCDADM_BACKUP_STORE), and restart the agent", shown(now.URL), sayAfter, err))
 		}
 		cancel()

@@ -28,6 +28,12 @@ func (l *life) homes(store blob.Store) {
 	l.Home = &Homing{
 		Store: func() blob.Store { return store },
 		Begin: func(ctx context.Context, first *register.Document, forgot bool) error {
+			l.w.mu.Lock()
+			full := l.w.full
+			l.w.mu.Unlock()
+			if full != nil {
+				return full
+			}
 			return l.keeper.Begin(ctx, l.at.id, forgot, l.w.mint, first)
 		},
 		Leads: func() error {
@@ -258,9 +264,6 @@ func (w *world) leaves(l leaving, host cluster.HostID, offer bool) *life {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := blob.PutBytes(w.t.Context(), w.store, control.KeyIntent, data, blob.Any); err != nil {
-		w.t.Fatal(err)
-	}
 	b, err := w.living(host)
 	if err != nil {
 		w.t.Fatal(err)
@@ -277,6 +280,9 @@ func (w *world) leaves(l leaving, host cluster.HostID, offer bool) *life {
 		if err := b.File.take(Place{Offer: peer.Offer{Name: l.Moving, From: l.Nonce, URL: HostsURL, First: first}, Taken: time.Now()}); err != nil {
 			w.t.Fatal(err)
 		}
+	}
+	if _, err := blob.PutBytes(w.t.Context(), w.store, control.KeyIntent, data, blob.Any); err != nil { // after the offer, as a mover does
+		w.t.Fatal(err)
 	}
 	return b
 }
@@ -588,6 +594,26 @@ func TestGoesHomeOnce(t *testing.T) {
 		defer w.mu.Unlock()
 		if w.writes != writes {
 			t.Errorf("%d writes of what is there", w.writes-writes)
+		}
+	})
+}
+
+// A host that cannot take up the record says so, and no word of it while it may only be late.
+func TestSaysThatItDoesNotFollow(t *testing.T) {
+	sealed := leaving{Nonce: "f", Generation: 2, Cluster: "c", Moving: "N", Moved: true, Intent: json.RawMessage(`{"name":"c"}`)}
+	synctest.Test(t, func(t *testing.T) {
+		w := newStoreWorld(t)
+		defer w.end()
+		w.mu.Lock()
+		w.full = errors.New("the disk is full")
+		w.mu.Unlock()
+		b := w.leaves(sealed, "b", true)
+		time.Sleep(sayAfter / 2)
+		early := b.Problems()
+		time.Sleep(sayAfter)
+		late := b.Problems()
+		if len(early) != 0 || len(late) != 1 || !strings.Contains(late[0].Sentence, "the disk is full") {
+			t.Errorf("%+v, then %+v", early, late)
 		}
 	})
 }

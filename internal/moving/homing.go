@@ -173,6 +173,9 @@ func (f *Follower) thaw(ctx context.Context, nonce string) error {
 	return err
 }
 
+// errBehind says that the record is at the hosts, and that this one cannot take it up.
+var errBehind = errors.New("this host does not follow the control record to the hosts")
+
 // GoHome has this host follow an offer of the hosts' record that counts now.
 func (f *Follower) GoHome(name string) error {
 	o := f.File.Notes().Offer
@@ -197,10 +200,10 @@ func (f *Follower) goHome(ctx context.Context, o Place) error {
 		return f.File.follow(o.Name, true)
 	}
 	if err := f.Home.Begin(ctx, o.First, o.Forgot); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errBehind, err)
 	}
 	if err := f.File.follow(o.Name, true); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errBehind, err)
 	}
 	f.Log.Warn("the control record was moved to the hosts, and this host follows")
 	return nil

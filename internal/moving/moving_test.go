@@ -183,8 +183,9 @@ func schedule(t *testing.T, seed uint64) (end string) {
 	t.Helper()
 	s := &taken{r: rand.New(rand.NewPCG(seed, 1))} //nolint:gosec // a test's dice
 	store, r := memory.New(), newRecord(t)
-	var making, again, wrote atomic.Bool
-	var offers atomic.Int64
+	var again, wrote atomic.Bool
+	var mu sync.Mutex // a host takes an offer or makes a record again, and no two of that at a time
+	making, offers := false, 0
 	mover := func(to string) func(blob.Store) error {
 		return func(x blob.Store) error {
 			if err := Make(t.Context(), x, claimOf(to), nil); err != nil {
@@ -193,10 +194,15 @@ func schedule(t *testing.T, seed uint64) (end string) {
 			if c, _, _, err := read(t.Context(), x); err != nil || c == nil || c.To != to || c.Void || Alone(t.Context(), x) != nil {
 				return errors.Join(errors.New("the claim is not there, and alone"), err)
 			}
-			if making.Load() {
+			mu.Lock()
+			refused := making
+			if !refused {
+				offers++
+			}
+			mu.Unlock()
+			if refused {
 				return errors.New("the offer was refused")
 			}
-			offers.Add(1)
 			if _, err := x.List(t.Context(), control.Prefix); err != nil { // it may be late
 				return err
 			}
@@ -243,11 +249,16 @@ func schedule(t *testing.T, seed uint64) (end string) {
 					return err
 				}
 			}
-			making.Store(true)
-			if offers.Load() > 0 {
+			mu.Lock()
+			making = true
+			offered := offers > 0
+			mu.Unlock()
+			if offered {
 				counts, err := Void(t.Context(), x, Claim{Nonce: "void", Generation: 1, Cluster: "c", To: "N0", From: "r", Void: true})
 				if err != nil || counts {
-					making.Store(false)
+					mu.Lock()
+					making = false
+					mu.Unlock()
 					return err
 				}
 			}

@@ -47,6 +47,7 @@ type world struct {
 	others  map[string]blob.Store       // other stores than store, by their URLs
 	wraps   func(blob.Store) blob.Store // what one that is new is reached through
 	loses   func() bool                 // a call between two hosts, or its answer; nil: none
+	full    error                       // why no host can take up a record; nil: each can
 }
 
 type machine struct {
