@@ -127,12 +127,12 @@ func (d *daemon) served(ctx context.Context) console.Served {
 }
 
 // hasQuorum tells whether the own member reads through raft; an error says that it is not known.
-func (d *daemon) hasQuorum(ctx context.Context) (bool, error) {
+func (d *daemon) hasQuorum(ctx context.Context, but *cluster.Intent) (bool, error) {
 	reply := d.host.Observe(ctx, cluster.ObserveRequest{})
 	if reply.State == nil {
 		return false, unseen(reply)
 	}
-	return keeping.HasQuorum(ctx, reply.State, reacher{})
+	return keeping.HasQuorum(ctx, reply.State, but, reacher{})
 }
 
 // ready: the daemon is ready when the own member serves, or carries none.

@@ -52,7 +52,7 @@ func (k *Part) again(ctx context.Context, r peer.AgainRequest) (peer.AgainReply,
 	if !state.Kept() {
 		return peer.AgainReply{NotKeeper: true, Refused: "host " + string(k.opt.Self()) + " does not keep the record"}, nil
 	}
-	switch serves, err := k.opt.Serves(ctx); {
+	switch serves, err := k.opt.Serves(ctx, nil); {
 	case err != nil:
 		return peer.AgainReply{Refused: fmt.Sprintf("whether the member of host %s has a quorum is not known: %v", k.opt.Self(), err)}, nil
 	case serves:

@@ -65,8 +65,9 @@ type Options struct {
 	WentBack func() bool
 	// Asked tells whether the others have been asked, since the daemon began, what they remember of this disk.
 	Asked func() bool
-	// Serves tells whether this host's member reads through raft, so that its cluster has a quorum; an error: that is not known.
-	Serves func(context.Context) (bool, error)
+	// Serves tells whether this host's member reads through raft, so that its cluster has a quorum; an error: that is not known. A member of
+	// the generation of an intent does not count; nil: each does.
+	Serves func(ctx context.Context, but *cluster.Intent) (bool, error)
 	// Runs tells whether this host's member has answered a read through a quorum since its process was started.
 	Runs func() bool
 	// KeepIntent has this host keep an intent.

@@ -104,7 +104,7 @@ func (k *Part) TakeUp(ctx context.Context, first *register.Document, forgot bool
 	if why, err := k.staysWith(ctx, found); err != nil || why != "" { // why, it says once it is there
 		return err
 	}
-	if serves, err := k.opt.Serves(ctx); err != nil || serves {
+	if serves, err := k.servesBut(ctx, found); err != nil || serves {
 		return err
 	}
 	return k.goOver(ctx, *found.other)

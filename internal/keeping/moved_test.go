@@ -2,6 +2,7 @@ package keeping
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"runtime"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/peer"
 	"etcdadm.io/internal/register"
@@ -197,9 +200,15 @@ func TestBeyondAStoreThatWasLeft(t *testing.T) {
 // A host that takes up a record which was made again meanwhile goes over before it has answered by its seat; one whose record goes on, or is
 // silent, takes up its seat. Asked again it does nothing.
 func TestTakesUpWhatTheRecordBecame(t *testing.T) {
-	for name, c := range map[string]struct{ again, away, serves, over bool }{
+	for name, c := range map[string]struct {
+		again, away, serves, over bool
+		token                     string // of its member
+		early                     bool   // the other record has the same generation still
+	}{
 		"made again":                     {again: true, over: true},
-		"made again, beside what serves": {again: true, serves: true},
+		"made again, beside what serves": {again: true, serves: true, token: "t"},
+		"made again, and not founded":    {again: true, serves: true, token: "t", early: true},
+		"made again, and it was let in":  {again: true, serves: true, token: "u", over: true},
 		"made again, and silent":         {again: true, away: true},
 		"it goes on":                     {},
 	} {
@@ -211,7 +220,7 @@ func TestTakesUpWhatTheRecordBecame(t *testing.T) {
 		for _, h := range []cluster.HostID{"a", "b", "c"} {
 			seats = append(seats, register.Seat{Host: h, Keeper: "k-" + string(h)})
 		}
-		doc, err := register.Begin("N", seats, nil)
+		doc, err := register.Begin("N", seats, map[string]register.Object{control.KeyIntent: {Tag: "1", Data: []byte(`{"name":"c","generation":1,"nonce":"n","token":"t","state":"founded","cluster":"7"}`)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,12 +232,21 @@ func TestTakesUpWhatTheRecordBecame(t *testing.T) {
 			if r := s.again("a", false, "b", "c"); r.Host != "a" {
 				t.Fatalf("%s: %+v", name, r)
 			}
+			second := &cluster.Intent{Name: "c", Generation: 2, Nonce: "m", Token: "u", State: cluster.IntentFounded, Cluster: 8, History: []cluster.PastGeneration{{Generation: 1, Cluster: 7, Closed: true}}}
+			data, err := json.Marshal(second)
+			if err == nil && !c.early {
+				_, err = blob.PutBytes(t.Context(), s.at("a").store, control.KeyIntent, data, blob.Any)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			s.cut(false, "b", "c")
 		}
 		s.mark(s.away, "a", c.away)
 		s.mark(s.serves, "b", c.serves)
+		s.tokens = map[cluster.HostID]string{"b": c.token}
 		serves, unknown := s.at("b").opt.Serves, errors.New("the host is starting")
-		s.at("b").opt.Serves = func(context.Context) (bool, error) { return false, unknown }
+		s.at("b").opt.Serves = func(context.Context, *cluster.Intent) (bool, error) { return false, unknown }
 		if err := s.at("b").TakeUp(t.Context(), doc, false); errors.Is(err, unknown) != (c.again && !c.away) {
 			t.Errorf("%s, and whether its member has a quorum is not known: %v", name, err)
 		}

@@ -15,11 +15,14 @@ type Reacher interface {
 	Reach(ctx context.Context, peerURLs []string) (open, answers bool)
 }
 
-// HasQuorum tells whether a host's member reads through raft. An error says that it is not known; a host without a member, and
+// HasQuorum tells whether a host's member reads through raft. One of the generation that an intent founds, if any, does not count: it is
+// no sign that what was before goes on. An error says that it is not known; a host without a member, and
 // one whose process does not run, has none. An etcd that was started again without a quorum answers nothing: it has none for
 // certain where too few of the other voters' peer ports answer.
-func HasQuorum(ctx context.Context, s *cluster.HostState, r Reacher) (bool, error) {
+func HasQuorum(ctx context.Context, s *cluster.HostState, but *cluster.Intent, r Reacher) (bool, error) {
 	switch {
+	case but != nil && s.Local.Token == but.Token:
+		return false, nil
 	case s.Status != nil:
 		return s.Status.Healthy, nil
 	case s.Process.State == cluster.ProcessStopped || s.Process.State == cluster.ProcessBackoff:

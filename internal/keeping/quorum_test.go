@@ -35,9 +35,13 @@ func TestHasQuorum(t *testing.T) {
 		"it died, and others are in reach":  {cluster.HostState{Process: cluster.Process{State: cluster.ProcessBackoff}, Intent: in}, ports{"b", "c"}, false, false},
 	} {
 		x.state.Host = "a"
-		has, err := HasQuorum(t.Context(), &x.state, x.open)
+		x.state.Local.Token = "u"
+		has, err := HasQuorum(t.Context(), &x.state, &cluster.Intent{Token: "t"}, x.open)
 		if has != x.has || (err != nil) != x.failed {
 			t.Errorf("%s: %v, %v", name, has, err)
+		}
+		if has, err := HasQuorum(t.Context(), &x.state, &cluster.Intent{Token: "u"}, x.open); has || err != nil {
+			t.Errorf("%s, as a member of another record's generation: %v, %v", name, has, err)
 		}
 	}
 }

@@ -271,7 +271,7 @@ func (k *Part) staysRunning(ctx context.Context, f found) (string, error) {
 		why = "a majority of the hosts that keep it answers"
 	}
 	if why == "" {
-		switch serves, err := k.opt.Serves(ctx); {
+		switch serves, err := k.servesBut(ctx, f); {
 		case err != nil:
 			why = fmt.Sprintf("whether its member has a quorum is not known (%v)", err)
 		case serves:
@@ -282,6 +282,16 @@ func (k *Part) staysRunning(ctx context.Context, f found) (string, error) {
 		return "", nil
 	}
 	return stayed(*f.other, why), nil
+}
+
+// servesBut tells whether the cluster of this host's record goes on beside another record, by its member. One that it was given for a
+// generation which only the other record has tells nothing of that: the host was taken in there before it went over.
+func (k *Part) servesBut(ctx context.Context, f found) (bool, error) {
+	ours, other := k.intent(ctx), k.intentOf(ctx, f.other.Chosen.Doc)
+	if ours == nil || other != nil && ours.Token == other.Token {
+		other = nil
+	}
+	return k.opt.Serves(ctx, other)
 }
 
 func stayed(t told, why string) string {

@@ -33,6 +33,7 @@ type keepers struct {
 	away, back, serves, runs map[cluster.HostID]bool
 	fails                    map[cluster.HostID]error
 	followed                 map[cluster.HostID]*cluster.Intent // what hosts keep that followed the record
+	tokens                   map[cluster.HostID]string          // of the members that serve; not changed any more
 }
 
 func (s *keepers) at(h cluster.HostID) *Part {
@@ -116,7 +117,9 @@ func (s *keepers) host(h cluster.HostID) {
 			return out
 		},
 		To:       func(to cluster.Contact) (kept.Client, error) { return caller{s, h, to.Host}, nil },
-		WentBack: func() bool { return s.is(s.back, h) }, Serves: func(context.Context) (bool, error) { return s.is(s.serves, h), nil }, Runs: func() bool { return s.is(s.runs, h) },
+		WentBack: func() bool { return s.is(s.back, h) }, Serves: func(_ context.Context, but *cluster.Intent) (bool, error) {
+			return s.is(s.serves, h) && (but == nil || but.Token != s.tokens[h]), nil
+		}, Runs: func() bool { return s.is(s.runs, h) },
 		KeepIntent: func(context.Context, *cluster.Intent) {}, Room: func(context.Context) error { return nil },
 		Log: slog.New(slog.DiscardHandler), Keeper: k, Own: memory.New(), Mint: rand.Text,
 		Asked: func() bool { return true }, Leading: func() bool { return false },

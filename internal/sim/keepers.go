@@ -111,12 +111,12 @@ func (d *daemon) contacts() []cluster.Contact {
 }
 
 // hasQuorum tells whether the own member reads through raft.
-func (d *daemon) hasQuorum(ctx context.Context) (bool, error) {
+func (d *daemon) hasQuorum(ctx context.Context, but *cluster.Intent) (bool, error) {
 	s := d.host.Observe(ctx, cluster.ObserveRequest{}).State
 	if s == nil {
 		return false, fmt.Errorf("host %s cannot be observed", d.id)
 	}
-	return keeping.HasQuorum(ctx, s, simReacher{d})
+	return keeping.HasQuorum(ctx, s, but, simReacher{d})
 }
 
 // keepClient asks another daemon for what it keeps.
