@@ -67,6 +67,10 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	}
 	h.asked.Store(true)
 	starts := ok && s.Journal == nil && (found || fresh || h.mayStart(ctx, s))
+	if !found && !fresh && behind(h) { // heard while that was asked
+		h.giveUp(ctx, ok, s.Journal == nil)
+		return
+	}
 	h.work.Awaits("its state to be written")
 	h.advance(ctx)
 	if !starts {

@@ -90,6 +90,32 @@ func TestDiskIsAskedAboutWithoutAStart(t *testing.T) {
 	})
 }
 
+// What others remember of a disk counts also where they tell it while the host asks whether its member may start.
+func TestDiskThatIsBehindIsHeardOfLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		disk := d.look(1).Disk
+		d.end()
+		m.running, m.pid = nil, 0
+		was, starts := m.state(), len(m.starts)
+		d = m.boot(func(_ *session, o *host.Options) {
+			o.Forgets = func(context.Context) error { return nil }
+			o.AskPeers = func(context.Context, []cluster.HostID) []cluster.Ping { return nil }
+			o.MayStart = func(context.Context) (*cluster.Intent, error) {
+				time.Sleep(time.Second)
+				return nil, nil
+			}
+		})
+		defer d.end()
+		synctest.Wait()
+		d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", RememberedDisk: disk, Remembered: was.Epoch + 1}})
+		later(11 * time.Second)
+		if s := m.state(); s.Disk == disk || !d.Asked() || len(m.starts) != starts {
+			t.Errorf("disk %s, was %s; it answers: %v; started %d times", s.Disk, disk, d.Asked(), len(m.starts)-starts)
+		}
+	})
+}
+
 // A disk that is found to be behind does not catch up with what others remember of it while something keeps its host from starting
 // anything: it is given up as soon as it can be, and nothing is answered or started by it meanwhile.
 func TestDiskThatIsBehindDoesNotCatchUp(t *testing.T) {
