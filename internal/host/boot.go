@@ -213,13 +213,17 @@ func blockInUse(h *Host, by *cluster.Elsewhere) {
 	h.notes.Note(cluster.Problem{Code: "disk-in-use", Sentence: fmt.Sprintf("host %s starts nothing and writes nothing: %s", h.o.ID, o.why), Hint: o.hint, Unfit: true})
 }
 
-// inUse is what is in the way of a host that has not heard yet whether its disk is another daemon's; without words: nothing is.
+// inUse is what is in the way of a host that has not heard yet whether its disk is another daemon's; without words: nothing is. Such a
+// host tries again every 10 s, and nothing holds it up for a moment then.
 func inUse(h *Host) obstacle {
 	if h.Asked() {
 		return obstacle{}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.blocked.why == "" {
+		return obstacle{why: "it asks the other daemons what they know of its disk", hint: "ask again in a few seconds"}
+	}
 	return h.blocked
 }
 
