@@ -40,6 +40,8 @@ const (
 	retractTimeout = 5 * time.Second
 	// formerTimeout bounds a look through all announcements.
 	formerTimeout = 10 * time.Second
+	// diskTimeout bounds the question what others remember of this host's disk: two of their pings.
+	diskTimeout = 2 * time.Second
 	// fenceTimeout bounds the write of a promise that a person has reset.
 	fenceTimeout = 5 * time.Second
 	// readyTimeout is well below the period of a kubelet's probe.

@@ -78,6 +78,14 @@ func makeMoves(d *daemon, part *keeping.Part, file *moving.File, byHosts bool) {
 			if err != nil {
 				return err
 			}
+			// Who is there already knows whether this disk went back; at the boot they may not have been heard.
+			told, cancel := context.WithTimeout(ctx, diskTimeout)
+			defer cancel()
+			var keep []cluster.HostID
+			for _, s := range first.Keepers {
+				keep = append(keep, s.Host)
+			}
+			d.host.Remember(d.manager.AskPeers(told, keep))
 			return of.TakeUp(ctx, first, forgot)
 		},
 		Counts: func(ctx context.Context, record string) bool { return m.asks(ctx).Counts(ctx, record) },

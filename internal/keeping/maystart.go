@@ -92,9 +92,10 @@ func (k *Part) Beyond(ctx context.Context, left string) *cluster.Intent {
 
 // TakeUp has this host keep the record of a first document that counts now, or go over at once to the one that was made again from it
 // meanwhile, as at a boot: before it has answered by its seat, and was one of a majority of what was given up. Silence is consent. While
-// its member reads through a quorum, it takes its seat all the same, as the other record ends that cluster.
+// its member reads through a quorum, it takes its seat all the same, as the other record ends that cluster. A disk that went back
+// takes another seat than the offered one, by which it may have promised what it does not know.
 func (k *Part) TakeUp(ctx context.Context, first *register.Document, forgot bool) error {
-	if err := k.opt.Keeper.Begin(ctx, k.opt.Self(), forgot, k.opt.Mint, first); err != nil {
+	if err := k.opt.Keeper.Begin(ctx, k.opt.Self(), forgot || k.opt.WentBack(), k.opt.Mint, first); err != nil {
 		return err
 	}
 	found, err := k.weigh(ctx, k.askUntil(ctx, bootAsks))

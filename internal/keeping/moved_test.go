@@ -129,6 +129,12 @@ func TestSeedsAreAsked(t *testing.T) {
 func TestHeardOfWhileItAsks(t *testing.T) {
 	s := threeKeepers(t)
 	s.intent("a")
+	for range 5000 { // it learns a moment later that its write was chosen
+		if state, err := s.at("a").opt.Keeper.State(t.Context()); err != nil || state.Chosen.Doc.Objects[control.KeyIntent].Data != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	record := s.at("a").Record()
 	s.host("b") // it knows nobody
 	b, looked := s.at("b"), make(chan bool, 10)
@@ -194,6 +200,27 @@ func TestBeyondAStoreThatWasLeft(t *testing.T) {
 	}
 	if in := (*Part)(nil).Beyond(t.Context(), record); in != nil {
 		t.Errorf("%+v", in)
+	}
+}
+
+// A host of which others tell that its disk went back takes another seat than the one that it was offered, also when it was not
+// known to have gone back when it began.
+func TestTakesAnotherSeatOnADiskThatWentBack(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		s := threeKeepers(t)
+		s.host("b")
+		seat := register.Seat{Host: "b", Keeper: "k-b"}
+		doc, err := register.Begin("N", []register.Seat{seat}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.mark(s.back, "b", back)
+		if err := s.at("b").TakeUp(t.Context(), doc, false); err != nil {
+			t.Fatal(err)
+		}
+		if state, err := s.at("b").opt.Keeper.State(t.Context()); err != nil || (state.Seat == seat) == back {
+			t.Errorf("went back %t: it has seat %+v, %v", back, state.Seat, err)
+		}
 	}
 }
 
