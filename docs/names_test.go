@@ -132,7 +132,7 @@ var (
 // foreign are flags of other programs that the documents name.
 var foreign = []string{
 	"force-new-cluster", "max-learners", "no-password", "limit", // etcd, etcdctl
-	"config", "upload-certs", "etcd-servers", "raw", "replicas", "type", "server-side", "field-selector", // kubeadm, kube-apiserver, kubectl
+	"config", "upload-certs", "etcd-servers", "raw", "replicas", "type", "server-side", "field-selector", "overwrite", // kubeadm, kube-apiserver, kubectl
 	"set", "take-ownership", "dest-cacert", "dest-cert", "dest-key", // helm, etcdctl make-mirror
 	"check", "purge", "now", "log-file", "also-stdout", // sha256sum, dpkg, systemctl, the images' go-runner
 	"x",                                         // how flags are written

@@ -12,6 +12,9 @@ type Owner struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
+	// Generation is the metadata.generation by which it writes: an older state of it, as of a Kubernetes that was restored,
+	// writes nothing.
+	Generation int64 `json:"generation,omitempty"`
 	// Kubernetes is the UID of the namespace kube-system, by which people tell one from another.
 	Kubernetes string `json:"kubernetes"`
 	// Options are those that it has written, or is about to, so that it takes none away that is somebody else's. Sorted.
@@ -24,7 +27,7 @@ func (o Owner) String() string {
 
 // Equal reports whether both say the same.
 func (o Owner) Equal(p Owner) bool {
-	return o.Namespace == p.Namespace && o.Name == p.Name && o.UID == p.UID && o.Kubernetes == p.Kubernetes && slices.Equal(o.Options, p.Options)
+	return o.Namespace == p.Namespace && o.Name == p.Name && o.UID == p.UID && o.Generation == p.Generation && o.Kubernetes == p.Kubernetes && slices.Equal(o.Options, p.Options)
 }
 
 // ownerFile is the object that says it.

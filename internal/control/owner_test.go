@@ -32,4 +32,8 @@ func TestOwner(t *testing.T) {
 		t.Errorf("%v, %v", is, err)
 	}
 	write(f, nil, mine, nil)
+	later := *mine
+	later.Generation = 2
+	write(f, mine, &later, nil)
+	write(second, mine, mine, control.ErrConflict) // by an older state
 }

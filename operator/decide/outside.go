@@ -15,7 +15,9 @@ import (
 //
 // What must always hold:
 //
-//   - Nothing is written into a store that has another one's mark, or none yet, but the mark itself.
+//   - Nothing is written into a store that has another one's mark, or that of a later state of this one, or none yet, but the
+//     mark itself; and the spec only by a mark of the very generation that is wanted.
+//   - Without a person's word nothing that is there becomes another by the first mark.
 //   - Of the spec, count, version and the options that the EtcdCluster names are amended, and the count not under a hold.
 //   - The end of the EtcdCluster takes the mark away, and changes nothing else.
 type Outside struct {
@@ -23,41 +25,54 @@ type Outside struct {
 	// Me is the mark of this EtcdCluster, and Owner that in the store; nil: there is none.
 	Me    control.Owner
 	Owner *control.Owner
-	// TakeOver is the UID of an owner whose mark a person gives to this one.
+	// TakeOver is a person's word: the UID of an owner whose mark this one gets, or Free.
 	TakeOver string
 	// Unreached says why the store does not answer, or is not asked; empty: it does.
 	Unreached string
 }
 
-// letGoAfter is how long a deleted EtcdCluster waits for a store that does not answer, so as to take its mark away.
+// Free is a person's word for a store that has nobody's mark, and a cluster.
+const Free = "free"
+
+// letGoAfter is how long a deleted EtcdCluster waits for its store, so as to take its mark away.
 const letGoAfter = 2 * time.Minute
 
 // NextOutside is what the operator does next for a cluster on bare hosts.
 func NextOutside(w Outside) Decision {
 	var d Decision
-	mine := w.Owner != nil && w.Owner.UID == w.Me.UID
+	mine := w.Mine()
 	switch {
 	case !w.Want.Deleted.IsZero():
-		w.end(&d, mine)
+		w.end(&d)
 		return d
 	case w.Want.Refused != "":
 		d.wait(SpecRefused, w.Want.Refused)
 	case w.Unreached != "":
 		d.wait(StoreUnreached, w.Unreached)
 	case w.Owner != nil && !mine && w.Owner.UID != w.TakeOver:
-		d.Waits = append(d.Waits, Wait{
-			Code: StoreTaken, Sentence: fmt.Sprintf("%s looks after this store: nothing is written. If that one is gone for good, give its mark to this one", w.Owner),
-			Command: fmt.Sprintf("kubectl annotate --overwrite --namespace %s etcdcluster %s etcdadm.io/take-over=%s", w.Me.Namespace, w.Me.Name, cluster.ShellWord(w.Owner.UID)),
-		})
+		w.ask(&d, StoreTaken, w.Owner.UID, w.taken())
 	case w.Unread != "":
 		d.wait(RecordUnread, "the record in the store cannot be read: "+w.Unread)
 	}
 	if len(d.Waits) > 0 {
 		return d
 	}
+	if mine && w.TakeOver != "" {
+		d.do(Step{Kind: EndWord, Why: "the mark is written, and a person's word counts once"})
+		return d
+	}
 	now := w.amended()
+	changes := w.Spec == nil || !w.Spec.Equal(now)
+	would := ""
+	if changes {
+		would = ". It would write: " + w.writes(now)
+	}
 	if w.Want.Paused {
-		d.wait(Paused, "spec.paused is true: the operator writes nothing into the store"+w.wouldWrite(now))
+		d.wait(Paused, "spec.paused is true: the operator writes nothing into the store"+would)
+		return d
+	}
+	if w.Owner == nil && changes && (w.Intent != nil || w.Spec != nil) && w.TakeOver != Free {
+		w.ask(&d, StoreFree, Free, "a cluster is in this store, and no EtcdCluster's mark: nothing is written before a person says that this one is meant"+would)
 		return d
 	}
 	if !mine {
@@ -71,13 +86,13 @@ func NextOutside(w Outside) Decision {
 	if w.shown(&d); err != nil {
 		return d
 	}
-	named := slices.Sorted(maps.Keys(w.Want.Spec.Options))
+	named, owned := slices.Sorted(maps.Keys(w.Want.Spec.Options)), w.options()
 	switch {
-	case w.Spec == nil || !w.Spec.Equal(now):
-		if owned := w.options(); !slices.Equal(owned, w.Owner.Options) {
-			d.do(Step{Kind: MarkStore, Options: owned, Why: "other options are the EtcdCluster's"})
-			return d
-		}
+	case w.Owner.Generation != w.Me.Generation:
+		d.do(Step{Kind: MarkStore, Options: owned, Why: fmt.Sprintf("generation %d of the EtcdCluster is there", w.Me.Generation)})
+	case changes && !slices.Equal(owned, w.Owner.Options):
+		d.do(Step{Kind: MarkStore, Options: owned, Why: "other options are the EtcdCluster's"})
+	case changes:
 		d.do(Step{Kind: AmendSpec, Spec: &now, Why: w.writes(now)})
 	case !slices.Equal(named, w.Owner.Options):
 		d.do(Step{Kind: MarkStore, Options: named, Why: "some options are not the EtcdCluster's any more"})
@@ -85,21 +100,48 @@ func NextOutside(w Outside) Decision {
 	return d
 }
 
-// end takes the mark away, and lets go.
-func (w *Outside) end(d *Decision, mine bool) {
-	late := w.Now.Sub(w.Want.Deleted) > letGoAfter
-	switch {
-	case w.Want.Refused != "":
-		d.do(Step{Kind: LetGo, Why: "nothing was ever written"})
-	case w.Unreached != "" && !late:
-		d.wait(StoreUnreached, w.Unreached)
-	case w.Unreached != "":
-		d.do(Step{Kind: LetGo, Why: fmt.Sprintf("the store did not answer for %s: the mark stays there", letGoAfter)})
-	case mine:
-		d.do(Step{Kind: UnmarkStore, Why: "the EtcdCluster was deleted; hosts, data and backups stay as they are"})
-	default:
-		d.do(Step{Kind: LetGo, Why: "no mark of this EtcdCluster is in the store"})
+// Mine says that the mark is this EtcdCluster's, and not that of a later state of it.
+func (w *Outside) Mine() bool {
+	return w.Owner != nil && w.Owner.UID == w.Me.UID && w.Owner.Generation <= w.Me.Generation
+}
+
+// ask waits for a person's word.
+func (w *Outside) ask(d *Decision, c Code, word, sentence string) {
+	d.Waits = append(d.Waits, Wait{
+		Code: c, Sentence: sentence,
+		Command: fmt.Sprintf("kubectl annotate --overwrite --namespace %s etcdcluster %s etcdadm.io/take-over=%s", w.Me.Namespace, w.Me.Name, cluster.ShellWord(word)),
+	})
+}
+
+// taken says whose the mark is that is not this one's.
+func (w *Outside) taken() string {
+	if w.Owner.UID != w.Me.UID {
+		return fmt.Sprintf("%s looks after this store: nothing is written. If that one is gone for good, give its mark to this one", w.Owner)
 	}
+	return fmt.Sprintf("the mark in the store is of generation %d of this EtcdCluster, and here it is at generation %d, as after Kubernetes was restored: nothing is written. If the older one is meant, say so", w.Owner.Generation, w.Me.Generation)
+}
+
+// end takes the mark away, and lets go. What hinders that is waited for a while.
+func (w *Outside) end(d *Decision) {
+	late := w.Now.Sub(w.Want.Deleted) > letGoAfter
+	if w.Unreached != "" && !late {
+		d.wait(StoreUnreached, w.Unreached)
+		return
+	}
+	if w.Unreached == "" && w.Mine() {
+		d.do(Step{Kind: UnmarkStore, Why: "the EtcdCluster was deleted; hosts, data and backups stay as they are"})
+		if !late {
+			return
+		}
+	}
+	why := "no mark of this EtcdCluster is in the store"
+	switch {
+	case late && (w.Unreached != "" || w.Mine()):
+		why = fmt.Sprintf("it was deleted more than %s ago: a mark that cannot be taken away stays there", letGoAfter)
+	case w.Owner != nil && w.Owner.UID == w.Me.UID:
+		why = "the mark in the store is of a later state of this EtcdCluster, and stays there"
+	}
+	d.do(Step{Kind: LetGo, Why: why})
 }
 
 // shown says what a person should know of, and what keeps nothing from being done.
@@ -164,12 +206,15 @@ func (w *Outside) writes(now cluster.Spec) string {
 	if w.Spec == nil {
 		return fmt.Sprintf("no spec is there: %d members of etcd %s", now.MemberCount, now.EtcdVersion)
 	}
-	return w.differs(now)
-}
-
-func (w *Outside) wouldWrite(now cluster.Spec) string {
-	if w.Spec != nil && w.Spec.Equal(now) {
-		return ""
+	was, all := *w.Spec, []string{}
+	if was.MemberCount != now.MemberCount {
+		all = append(all, fmt.Sprintf("%d members in place of %d", now.MemberCount, was.MemberCount))
 	}
-	return ". It would write: " + w.writes(now)
+	if was.EtcdVersion != now.EtcdVersion {
+		all = append(all, fmt.Sprintf("etcd %s in place of %s", now.EtcdVersion, was.EtcdVersion))
+	}
+	if !maps.Equal(was.Options, now.Options) {
+		all = append(all, "other options")
+	}
+	return strings.Join(all, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
@@ -14,15 +15,15 @@ import (
 )
 
 var (
-	me    = control.Owner{Namespace: "team", Name: "edge", UID: "1", Kubernetes: "k"}
-	other = control.Owner{Namespace: "team", Name: "old", UID: "2", Kubernetes: "k"}
+	me    = control.Owner{Namespace: "team", Name: "edge", UID: "1", Kubernetes: "k", Generation: 5}
+	other = control.Owner{Namespace: "team", Name: "old", UID: "2", Kubernetes: "k", Generation: 9}
 )
 
 // readOutside makes what is seen of a cluster on bare hosts of a block: a world (see TestScenarios), and
 //
-//	mark mine|other options=a,b             without the line there is none
+//	mark mine|other options=a,b at=5        without the line there is none; at is its generation, where this one's is 5
 //	options want:a=1 spec:a=2 spec:b=3      of etcd
-//	takeover 2
+//	takeover 2|free
 //	unreached
 func readOutside(t *testing.T, d *datadriven.TestData) Outside {
 	t.Helper()
@@ -41,7 +42,11 @@ func readOutside(t *testing.T, d *datadriven.TestData) Outside {
 				owner = other
 			}
 			for _, word := range words[2:] {
-				owner.Options = strings.Split(strings.TrimPrefix(word, "options="), ",")
+				if at, is := strings.CutPrefix(word, "at="); is {
+					owner.Generation = int64(number(at))
+				} else {
+					owner.Options = strings.Split(strings.TrimPrefix(word, "options="), ",")
+				}
 			}
 			w.Owner = &owner
 		case "options":
@@ -88,8 +93,9 @@ func outsideText(d Decision) string {
 	return out
 }
 
-// Whatever is seen: what is not the EtcdCluster's own stays as it is; nothing but the mark is written without the mark; nothing
-// at all under another one's, or where the store does not answer; and one step at a time.
+// Whatever is seen: what is not the EtcdCluster's own stays as it is; nothing but the mark is written without the mark of the
+// very generation; without a person's word nothing at all under another one's, or a later one, or where the store does not
+// answer, nor the mark of a cluster that is to become another; and one step at a time, but for the end.
 func TestOutsideWorlds(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	options := func(t *rapid.T, label string) map[string]string {
@@ -110,27 +116,46 @@ func TestOutsideWorlds(t *testing.T) {
 		if rapid.Bool().Draw(t, "marked") {
 			owner := rapid.SampledFrom([]control.Owner{me, other}).Draw(t, "owner")
 			owner.Options = slices.Sorted(maps.Keys(options(t, "owned")))
+			owner.Generation = rapid.Int64Range(4, 6).Draw(t, "generation")
 			w.Owner = &owner
 		}
 		if rapid.IntRange(0, 5).Draw(t, "unreached") == 0 {
 			w.Unreached = "x"
 		}
-		mine := w.Owner != nil && w.Owner.UID == me.UID
+		if rapid.IntRange(0, 5).Draw(t, "refused") == 0 {
+			w.Want.Refused = "x"
+		}
+		w.TakeOver = rapid.SampledFrom([]string{"", "", me.UID, other.UID, Free}).Draw(t, "take over")
+		if rapid.IntRange(0, 3).Draw(t, "deleted") == 0 {
+			w.Want.Deleted = now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "seconds")) * time.Second)
+		}
+		mine := w.Owner != nil && w.Owner.UID == me.UID && w.Owner.Generation <= me.Generation
+		late := !w.Want.Deleted.IsZero() && now.Sub(w.Want.Deleted) > letGoAfter
 		d := NextOutside(w)
-		if len(d.Steps) > 1 {
-			t.Fatalf("%d steps", len(d.Steps))
+		if len(d.Steps) > 1 && (!late || d.Steps[0].Kind != UnmarkStore || len(d.Steps) > 2 || d.Steps[1].Kind != LetGo) {
+			t.Fatalf("%d steps: %+v", len(d.Steps), d.Steps)
+		}
+		if ends := len(d.Steps) > 0 && d.Steps[len(d.Steps)-1].Kind == LetGo; late && !ends {
+			t.Fatal("the end waits for ever")
 		}
 		for _, s := range d.Steps {
 			switch {
 			case s.Kind == LetGo:
-				if w.Want.Deleted.IsZero() || mine && w.Unreached == "" {
+				if w.Want.Deleted.IsZero() || mine && !late {
 					t.Fatalf("lets go")
 				}
 				continue
-			case w.Unreached != "" || w.Owner != nil && !mine || s.Kind != MarkStore && !mine:
+			case w.Unreached != "" || w.Want.Refused != "" && s.Kind != UnmarkStore || s.Kind != MarkStore && !mine:
 				t.Fatalf("%s is not allowed", s.Kind)
-			case w.Want.Paused && s.Kind != UnmarkStore:
+			case w.Owner != nil && !mine && w.TakeOver != w.Owner.UID:
+				t.Fatal("it takes another one's mark unasked")
+			case w.Want.Paused && s.Kind != UnmarkStore && s.Kind != EndWord:
 				t.Fatalf("%s although paused", s.Kind)
+			case s.Kind == AmendSpec && w.Owner.Generation != me.Generation:
+				t.Fatal("it writes by a mark of another generation")
+			case s.Kind == MarkStore && w.Owner == nil && w.TakeOver != Free && w.Intent != nil && w.Spec == nil,
+				s.Kind == MarkStore && w.Owner == nil && w.TakeOver != Free && w.Spec != nil && !w.Spec.Equal(w.amended()):
+				t.Fatal("a cluster is to become another one unasked")
 			}
 			if s.Kind != AmendSpec || w.Spec == nil {
 				continue
@@ -171,7 +196,9 @@ func TestOutsideSettles(t *testing.T) {
 		done = append(done, d.Steps[0].Kind)
 		switch s := d.Steps[0]; s.Kind {
 		case MarkStore:
-			w.Owner = &control.Owner{UID: "1", Options: s.Options}
+			owner := me
+			owner.Options = s.Options
+			w.Owner = &owner
 		case AmendSpec:
 			w.Spec = s.Spec
 		}

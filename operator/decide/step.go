@@ -19,6 +19,7 @@ const (
 	EndPause    Kind = "end-pause"
 	MarkStore   Kind = "mark-store" // of a cluster on bare hosts: who looks after it
 	AmendSpec   Kind = "amend-spec" // there: the EtcdCluster's own keys
+	EndWord     Kind = "end-word"   // there: a person's take-over is done, and its annotation goes
 	KeepPod     Kind = "keep-pod"   // whatever was to delete the pod of the host that the operator has paused does not any more
 )
 
@@ -96,6 +97,7 @@ const (
 	BootstrapFailed Code = "BootstrapFailed"
 	// Of clusters on bare hosts.
 	StoreUnreached Code = "StoreUnreached"
+	StoreFree      Code = "StoreFree" // it has a cluster, nobody's mark, and another spec
 	Held           Code = "Held"
 	NoDaemons      Code = "NoDaemons"
 )

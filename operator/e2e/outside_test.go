@@ -378,15 +378,45 @@ func (s *site) owners() {
 			t.Errorf("%s ended", name)
 		}
 	}
+	// A cluster that nobody looks after does not become another one unasked.
+	s.name = "second"
+	s.shows(time.Minute, string(decide.StoreFree), "1 members in place of 3")
+	if is, err := s.folder().ReadOwner(ctx); is != nil || err != nil || !s.spec().Equal(spec) {
+		t.Errorf("%v, %v, %+v", is, err, s.spec())
+	}
 	// One whose end nobody saw is followed by who a person says.
 	dead := &control.Owner{Namespace: "n", Name: "dead", UID: "d-e-a-d", Kubernetes: "k"}
 	must(t, s.folder().WriteOwner(ctx, nil, dead))
-	s.name = "second"
 	s.patch(`{"spec":{"size":3}}`)
 	s.shows(time.Minute, string(decide.StoreTaken), "EtcdCluster n/dead")
 	if b := s.see().Status.Blockers[0]; !strings.HasSuffix(b.Command, "etcdcluster second etcdadm.io/take-over=d-e-a-d") {
 		t.Errorf("%+v", b)
 	}
-	s.patch(`{"metadata":{"annotations":{"etcdadm.io/take-over":"d-e-a-d"}}}`)
+	s.takesOver("d-e-a-d")
+	// An older state of itself writes nothing.
+	later, err := s.folder().ReadOwner(ctx)
+	must(t, err)
+	is := *later
+	is.Generation += 5
+	must(t, s.folder().WriteOwner(ctx, later, &is))
+	s.patch(`{"spec":{"size":1}}`)
+	s.shows(time.Minute, string(decide.StoreTaken), "as after Kubernetes was restored")
+	if !s.spec().Equal(spec) {
+		t.Errorf("%+v", s.spec())
+	}
+	s.patch(`{"spec":{"size":3}}`)
+	s.takesOver(is.UID)
+}
+
+// takesOver is a person's word, which counts once.
+func (s *site) takesOver(word string) {
+	s.t.Helper()
+	s.patch(`{"metadata":{"annotations":{"etcdadm.io/take-over":"` + word + `"}}}`)
 	s.shows(time.Minute, "Ready", "")
+	within(s.t, time.Minute, "the word is used up", func(ctx context.Context) error {
+		if left := s.see().Annotations["etcdadm.io/take-over"]; left != "" {
+			return errors.Join(s.look(ctx), fmt.Errorf("it is %s", left))
+		}
+		return nil
+	})
 }

@@ -47,6 +47,12 @@ func (r *Outside) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, e
 	if err := r.Cached.Get(ctx, q.NamespacedName, ec); err != nil || ec.Spec.Hosts == nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if ec.Annotations[shape.AnnotationTakeOver] != "" { // a word counts once, and the cache may have one that was used up
+		ec = &v1alpha1.EtcdCluster{}
+		if err := r.Live.Get(ctx, q.NamespacedName, ec); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
 	switch {
 	case ec.DeletionTimestamp == nil && !protects(ec):
 		return ctrl.Result{RequeueAfter: time.Second}, client.IgnoreNotFound(r.Writer.Protect(ctx, ec))
@@ -91,7 +97,7 @@ func (r *Outside) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, e
 
 // outside is what is seen of a cluster on bare hosts. That its store does not answer is a part of that.
 func (r *Reconciler) outside(ctx context.Context, ec *v1alpha1.EtcdCluster) (*sight, error) {
-	w := &decide.Outside{World: decide.World{Now: r.now()}, Me: control.Owner{Namespace: ec.Namespace, Name: ec.Name, UID: string(ec.UID)}, TakeOver: ec.Annotations[shape.AnnotationTakeOver]}
+	w := &decide.Outside{World: decide.World{Now: r.now()}, Me: control.Owner{Namespace: ec.Namespace, Name: ec.Name, UID: string(ec.UID), Generation: ec.Generation}, TakeOver: ec.Annotations[shape.AnnotationTakeOver]}
 	s := &sight{cluster: ec, outside: w}
 	w.Want = decide.Want{Spec: cluster.Spec{MemberCount: int(ec.Spec.Size), Options: ec.Spec.Options}, Paused: ec.Spec.Paused, Store: true, ReplaceAfter: defaultReplaceAfter}
 	version, err := cluster.ParseVersion(ec.Spec.Version)
@@ -114,7 +120,7 @@ func (r *Reconciler) outside(ctx context.Context, ec *v1alpha1.EtcdCluster) (*si
 	if err != nil {
 		w.Unreached = record.Words(err)
 	}
-	w.Record.There = w.Unreached == "" && w.Owner != nil && w.Owner.UID == w.Me.UID
+	w.Record.There = w.Unreached == "" && w.Mine()
 	if d := decide.NextOutside(*w); !w.Record.There && len(d.Waits) > 0 {
 		w.Bars = d.Waits[0].Sentence
 	}
@@ -205,6 +211,8 @@ func (r *Outside) takeOutside(ctx context.Context, s *sight, step decide.Step) e
 		me := w.Me
 		me.Options = step.Options
 		return s.folder.WriteOwner(ctx, w.Owner, &me)
+	case decide.EndWord:
+		return r.Writer.Mark(ctx, s.cluster, nil, map[string]*string{shape.AnnotationTakeOver: nil})
 	case decide.UnmarkStore:
 		return s.folder.WriteOwner(ctx, w.Owner, nil)
 	case decide.AmendSpec:

@@ -57,7 +57,7 @@ const (
 	AnnotationRenew = "etcdadm.io/renew-at"
 
 	// AnnotationTakeOver is set by a person on an EtcdCluster of bare hosts: the UID of the EtcdCluster whose mark in the store
-	// it gets.
+	// it gets, which may be its own, of a later state; or decide.Free. The operator takes it off once the mark is written.
 	AnnotationTakeOver = "etcdadm.io/take-over"
 
 	// Finalizer of an EtcdCluster, and of the claims of its hosts.
