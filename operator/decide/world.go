@@ -248,10 +248,10 @@ func (w *World) fresh() *Told {
 func (w *World) Reports() bool { return w.fresh() != nil }
 
 // Begins says that who told what was told last runs no more: no host's pod has run since, or it told of a generation that is
-// given up. The daemons tell anew once they run.
+// given up. The daemons tell anew once they run. A pod that runs since a time to come, by a clock that was ahead, counts.
 func (w *World) Begins() bool {
 	t := w.Told
-	since := func(h Host) bool { return !h.Runs.IsZero() && !h.Runs.After(t.At) }
+	since := func(h Host) bool { return !h.Runs.IsZero() && (!h.Runs.After(t.At) || h.Runs.Sub(w.Now) > Ahead) }
 	return t != nil && (t.Generation != 0 && w.Intent != nil && t.Generation < w.Intent.Generation || !slices.ContainsFunc(w.Hosts, since))
 }
 

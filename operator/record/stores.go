@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"maps"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/blob/open"
+	"etcdadm.io/internal/blob/remote"
 	"etcdadm.io/internal/control"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -67,9 +69,15 @@ func (s *Stores) Forget(of types.UID) {
 
 // Words are an error about a store, with what a person can do about it, in one line.
 func Words(err error) string {
-	words := err.Error()
-	if told, is := errors.AsType[*blob.Error](err); is && told.Advice != "" {
-		words += ": " + told.Advice
+	words, advice := err.Error(), ""
+	if told, is := errors.AsType[*blob.Error](err); is {
+		advice = told.Advice
+	}
+	if _, is := errors.AsType[x509.UnknownAuthorityError](err); is { // a store's own advice is for who has its host's files
+		advice = "put the authority's certificate into the Secret, as " + remote.GivenCA
+	}
+	if advice != "" {
+		words += ": " + advice
 	}
 	return strings.Join(strings.Fields(words), " ")
 }

@@ -54,7 +54,10 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 			n := int32(up)
 			out.Leader, out.Up = string(t.Leader), &n
 			for _, b := range t.Blockers {
-				shown := v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: shape.InPod([]string{"--namespace=" + s.Cluster.Namespace}, s.speaker(), b.Command)}
+				shown := v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: b.Command}
+				if s.Cluster.Spec.Hosts == nil { // else it is for a host, as it is
+					shown.Command = shape.InPod([]string{"--namespace=" + s.Cluster.Namespace}, s.speaker(), b.Command)
+				}
 				if way := s.World.WayOut(); way != nil && decide.LosesQuorum(b.Code) {
 					shown.Command = s.restore(way)
 				}
@@ -287,10 +290,10 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 	return condition{v1alpha1.Ready, metav1.ConditionTrue, "Ready", "all is as the spec asks"}
 }
 
-// goesOn says that nothing but pods is waited for, which is less than a quorum that is lost.
+// goesOn says that nothing is waited for but what is less than a quorum that is lost.
 func goesOn(waits []decide.Wait) bool {
 	return !slices.ContainsFunc(waits, func(w decide.Wait) bool {
-		return !slices.Contains([]decide.Code{decide.Pending, decide.TooManyHosts, decide.Rolling, decide.RollHeld}, w.Code)
+		return !slices.Contains([]decide.Code{decide.Pending, decide.TooManyHosts, decide.Rolling, decide.RollHeld, decide.Held, decide.StepFailed}, w.Code)
 	})
 }
 

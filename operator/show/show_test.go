@@ -38,7 +38,7 @@ func status(t *testing.T, s Seen) (reason string, out v1alpha1.ClusterStatus) {
 
 // A quorum that is lost is said before a pod that is waited for, and after what forbids everything.
 func TestLostQuorumComesFirst(t *testing.T) {
-	for code, want := range map[decide.Code]string{decide.Pending: "NoQuorum", decide.RollHeld: "NoQuorum", decide.Paused: "Paused"} {
+	for code, want := range map[decide.Code]string{decide.Pending: "NoQuorum", decide.RollHeld: "NoQuorum", decide.Held: "NoQuorum", decide.StepFailed: "NoQuorum", decide.Paused: "Paused"} {
 		s := seen(1, time.Hour)
 		s.Decision.Waits = []decide.Wait{{Code: code, Sentence: "x"}}
 		if got, _ := status(t, s); got != want {
@@ -60,6 +60,10 @@ func TestWordsOfHostsThatAreGone(t *testing.T) {
 	restored.World.Intent.Generation = 2
 	for i := range asleep.World.Hosts {
 		asleep.World.Hosts[i].Runs = time.Time{}
+	}
+	ahead := seen(3, -time.Hour) // a kubelet whose clock was ahead as it began
+	if got, _ := status(t, ahead); got != "Ready" {
+		t.Errorf("a clock was ahead: it shows %s", got)
 	}
 	for what, s := range map[string]Seen{"it wakes": seen(3, time.Second), "no pod runs": asleep, "another generation begins": restored} {
 		if got, out := status(t, s); got != "Starting" || out.Up != nil || out.Leader != "" {
@@ -83,6 +87,18 @@ func TestCommandsRunInPods(t *testing.T) {
 		s.Told.Leader, s.Told.Blockers = cluster.HostID(test.leader), []control.BlockerStatus{{Code: "member-down", Sentence: "x", Command: test.command}}
 		if _, out := status(t, s); len(out.Blockers) != 1 || out.Blockers[0].Command != test.want {
 			t.Errorf("%s: %+v, want %s", what, out.Blockers, test.want)
+		}
+	}
+}
+
+// On bare hosts a person has a host's shell, and each command is for that.
+func TestCommandsOfBareHosts(t *testing.T) {
+	for _, command := range []string{"etcdadm download 3.6.16", "etcdadm seed s3://b --nodes 3", "etcdadm member replace main-1", "ntpdate x", ""} {
+		s := seen(3, time.Hour)
+		s.Cluster.Spec.Hosts, s.Nodes = &v1alpha1.HostStore{Store: "s3://b"}, nil
+		s.Told.Blockers = []control.BlockerStatus{{Code: "member-down", Sentence: "x", Command: command}}
+		if _, out := status(t, s); len(out.Blockers) != 1 || out.Blockers[0].Command != command {
+			t.Errorf("%+v, want %s", out.Blockers, command)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 var parameters = []string{"endpoint", "ca"}
 
 func configure(storeURL string, opts Options) (config, error) {
-	place, err := remote.Parse(storeURL, parameters...)
+	place, err := opts.Parse(storeURL, parameters...)
 	if err != nil {
 		return config{}, err
 	}

@@ -42,7 +42,7 @@ const givenCredentials = "GOOGLE_CREDENTIALS"
 
 // Check tells whether Open would understand the URL.
 func Check(storeURL string, opts Options) error {
-	place, err := remote.Parse(storeURL, "endpoint", "ca")
+	place, err := opts.Parse(storeURL, "endpoint", "ca")
 	if err == nil {
 		_, err = configure(place, opts)
 	}
@@ -58,7 +58,7 @@ func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	place, err := remote.Parse(storeURL, "endpoint", "ca")
+	place, err := opts.Parse(storeURL, "endpoint", "ca")
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func configure(place remote.Location, opts Options) (config, error) {
 		return config{}, untrusted(place, err)
 	}
 	if opts.Given != nil && c.key == "" && !c.open {
-		return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: remote.ErrCredentials, Advice: "give " + givenCredentials + ": the key of a service account, as JSON"}
+		return config{}, &blob.Error{Op: "open", Object: "store " + place.String(), Err: remote.ErrCredentials, Advice: adviceGiven}
 	}
 	return c, nil
 }

@@ -18,6 +18,7 @@ const (
 	caHow = "ca=FILE in the store's URL, or SSL_CERT_FILE=FILE"
 
 	adviceCredentials = "set GOOGLE_APPLICATION_CREDENTIALS to a file of a service account, or run where the machine has one"
+	adviceGiven       = "give GOOGLE_CREDENTIALS: the key of a service account, as JSON"
 	adviceForbidden   = "grant this account roles/storage.objectAdmin on the bucket (storage.objects.get, list, create and delete), and on a machine of Google's the scope devstorage.read_write"
 )
 
@@ -57,7 +58,7 @@ func (s *Store) explain(err error) error {
 	case answer.Code == http.StatusForbidden:
 		return s.Forbidden(f, adviceForbidden)
 	case answer.Code == http.StatusUnauthorized:
-		return s.Forbidden(f, "check the credentials, and this host's clock; "+adviceCredentials)
+		return s.Forbidden(f, "check the credentials, and this host's clock; "+s.adviceCredentials())
 	case answer.Code == http.StatusServiceUnavailable || answer.Code == http.StatusTooManyRequests:
 		f.Advice = remote.AdviceBusy
 	}
@@ -67,15 +68,22 @@ func (s *Store) explain(err error) error {
 func (s *Store) unanswered(err error) error {
 	switch {
 	case errors.Is(err, remote.ErrCredentials):
-		return s.Forbidden(remote.ErrCredentials, adviceCredentials)
+		return s.Forbidden(remote.ErrCredentials, s.adviceCredentials())
 	case strings.Contains(err.Error(), "cannot fetch token"), strings.Contains(err.Error(), "auth: "):
 		f := &remote.Failure{Words: "no access token was given for the credentials", Cause: err}
-		return s.Forbidden(f, "check the credentials, that this host reaches Google's token service, and its clock; "+adviceCredentials)
+		return s.Forbidden(f, "check the credentials, that this host reaches Google's token service, and its clock; "+s.adviceCredentials())
 	case remote.Silent(err), errors.Is(err, io.ErrUnexpectedEOF):
 		f := remote.Network(err, caHow)
 		return s.Advised(f, f.Advice)
 	}
 	return s.Failed(err)
+}
+
+func (s *Store) adviceCredentials() string {
+	if s.config.key != "" {
+		return adviceGiven
+	}
+	return adviceCredentials
 }
 
 // retained tells whether a refusal is about a hold, a lock or a retention period.

@@ -37,10 +37,15 @@ func TestGivenAlone(t *testing.T) {
 	for url, says := range map[string]string{
 		"file:///x": "a store of one machine", "mem://": "a store of one machine", "kubernetes://n/c": "a store of one", "hosts:///x": "unknown scheme",
 		"s3://b/f?ca=/etc/passwd": "ca= names a file", "gs://b/f?ca=/etc/passwd": "ca= names a file", "azureblob://a/b/f?ca=/etc/passwd": "ca= names a file",
+		"s3://b/f?endpoint=http://evil.example": "endpoint= in the URL", "gs://b/f?endpoint=https://evil.example": "endpoint= in the URL", "azureblob://a/b/f?endpoint=https://evil.example": "endpoint= in the URL",
 	} {
 		if _, err := open.Open(t.Context(), url, open.Options{Given: whole}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", url, err)
 		}
+	}
+	abroad := map[string]string{"S3_ACCESS_KEY_ID": "k", "S3_SECRET_ACCESS_KEY": "s"}
+	if _, err := open.Open(t.Context(), "do://b/f?region=evil.example/", open.Options{Given: abroad}); err == nil || !strings.Contains(err.Error(), "a part of a server's name") {
+		t.Errorf("a region that names another server: %v", err)
 	}
 	s, err := open.Open(t.Context(), "s3://"+teststore.Bucket+"/f", open.Options{Given: whole})
 	if err != nil {

@@ -32,11 +32,27 @@ func (o Options) Getenv(name string) string {
 	return os.Getenv(name)
 }
 
+// Parse is [Parse]. Where all is given, a URL names no file of this machine, and no place to send the credentials to: who gave
+// it may be another than who gave them.
+func (o Options) Parse(storeURL string, params ...string) (Location, error) {
+	l, err := Parse(storeURL, params...)
+	why, advice := "", ""
+	switch {
+	case err != nil || o.Given == nil:
+	case l.Params["ca"] != "":
+		why, advice = "ca= names a file, and none is read here", "give the certificates themselves, as "+GivenCA
+	case l.Params["endpoint"] != "":
+		why, advice = "endpoint= in the URL would send the credentials elsewhere", "give the endpoint with them, as S3_ENDPOINT or AZURE_STORAGE_ENDPOINT"
+	}
+	if why != "" {
+		return Location{}, &blob.Error{Op: "open", Object: "store " + l.String(), Err: errors.New(why), Advice: advice}
+	}
+	return l, err
+}
+
 // Trust makes a transport trust what is given, or the file that the URL names; empty: it names none.
 func (o Options) Trust(t *http.Transport, caFile string) error {
 	switch {
-	case o.Given != nil && caFile != "":
-		return fmt.Errorf("ca= names a file, and none is read here: give the certificates themselves, as %s", GivenCA)
 	case o.Given[GivenCA] != "":
 		return trust(t, []byte(o.Given[GivenCA]), GivenCA)
 	case caFile == "":

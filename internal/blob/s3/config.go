@@ -79,7 +79,7 @@ var parameters = []string{"endpoint", "region", "ca", "style"}
 
 // Check tells whether Open would understand the URL.
 func Check(storeURL string, opts Options) error {
-	place, err := remote.Parse(storeURL, parameters...)
+	place, err := opts.Parse(storeURL, parameters...)
 	if err == nil {
 		_, err = configure(place, opts)
 	}
@@ -92,7 +92,7 @@ func Check(storeURL string, opts Options) error {
 // server that wants the bucket in its name, which an endpoint that begins with the bucket's name says, too. Credentials are those of
 // S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY, or what the AWS SDK finds. Without a region, Amazon is asked for the bucket's.
 func Open(ctx context.Context, storeURL string, opts Options) (*Store, error) {
-	place, err := remote.Parse(storeURL, parameters...)
+	place, err := opts.Parse(storeURL, parameters...)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +145,9 @@ func configure(place remote.Location, opts Options) (config, error) {
 		if c.region == "" {
 			return refuse(fmt.Errorf("where in %s the bucket is was not said", service.Name),
 				"set S3_ENDPOINT, or S3_REGION, or write region=REGION in the store's URL")
+		}
+		if strings.ContainsAny(c.region, "/?#@:\\%") { // it would make another server of the name
+			return refuse(errors.New("the region can not be a part of a server's name"), "write it like region=fra1")
 		}
 		c.endpoint = fmt.Sprintf(service.endpoint, c.region)
 	}
