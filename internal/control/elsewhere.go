@@ -37,8 +37,8 @@ func elsewhere(marker []byte) error {
 	return nil
 }
 
-// looking looks at the marker after each write of another object: one that a move may have passed by is not known to count. Without that
-// a person would be told that a spec is written which nobody reads.
+// looking reads the marker after each write of another object. If a move began meanwhile, the write may not have been taken along, and the
+// writer is told that its outcome is not known. Otherwise a person would be told that a spec is written which nobody reads.
 type looking struct{ blob.Store }
 
 // Put implements blob.Store.
@@ -58,8 +58,8 @@ func (l looking) Delete(ctx context.Context, key string) error {
 	return l.counts(ctx, key)
 }
 
-// confirmed is asked before a writer is told that what it wants is there already: an earlier write of it, of which that was not known,
-// may have come too late for a move.
+// confirmed is asked before a writer is told that what it wants is there already. An earlier write may have put it there too late for
+// a move, with an outcome that was not known.
 func confirmed(ctx context.Context, f *Folder, key string) error {
 	if l, ok := f.store.(looking); ok {
 		return l.counts(ctx, key)

@@ -205,7 +205,7 @@ func checkFiles() error {
 }
 
 // load reads the SDK's configuration: environment and files, or neither where all is given. Credentials are got when they are
-// needed. A connection may stand still so many times longer than opts says.
+// needed. A connection may move no byte for times × opts.Stall before it is given up.
 func load(ctx context.Context, c config, opts Options, times time.Duration) (aws.Config, error) {
 	var trust error
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
