@@ -195,15 +195,23 @@ func (k *Part) sayToKeeper(ctx context.Context, m register.Message) (register.Re
 	return *reply.Reply, nil
 }
 
-// handle answers as this host's keeper, unless it has forgotten what it promised, or does not know yet whether it has.
+// handle answers as this host's keeper.
 func (k *Part) handle(ctx context.Context, m register.Message) (register.Reply, error) {
-	if !k.opt.Asked() {
-		return register.Reply{}, errors.New("this host asks the others what they remember of its disk, before it answers for the record: within seconds")
-	}
-	if k.opt.WentBack() {
-		return register.Reply{}, errors.New("the disk of this host is older than what others remember of it: it keeps no record. Set its data directory aside, and join it as a new host")
+	if err := k.mayAnswer(); err != nil {
+		return register.Reply{}, err
 	}
 	return k.opt.Keeper.Handle(ctx, m)
+}
+
+// mayAnswer tells why this host answers for no seat: it has forgotten what it promised, or does not know yet whether it has.
+func (k *Part) mayAnswer() error {
+	if !k.opt.Asked() {
+		return errors.New("this host asks the others what they remember of its disk, before it answers for the record: within seconds")
+	}
+	if k.opt.WentBack() {
+		return errors.New("the disk of this host is older than what others remember of it: it keeps no record. Set its data directory aside, and join it as a new host")
+	}
+	return nil
 }
 
 // Forget has this host go on as another keeper, when its disk has gone back and it is about to go on as a new disk: with the old
@@ -278,6 +286,9 @@ func (k *Part) Answer(ctx context.Context, c peer.Caller, r peer.KeepRequest) (p
 		reply, err := k.handle(ctx, *r.Message)
 		return peer.KeepReply{Reply: &reply}, err
 	case r.Enrol != "":
+		if err := k.mayAnswer(); err != nil {
+			return peer.KeepReply{}, err
+		}
 		seat, err := k.opt.Keeper.Enrol(ctx, k.opt.Self(), r.Enrol, k.opt.Mint)
 		return peer.KeepReply{Seat: &seat}, err
 	case r.Object != nil && !person(c) && k.other(c.Record):
