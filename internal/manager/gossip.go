@@ -191,10 +191,13 @@ func (g *Gossip) ping(ctx context.Context, t *target) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t.busy, t.end = false, nil
-	if err == nil {
+	switch {
+	case err == nil:
 		t.answered, t.since, t.host = true, time.Now(), reply.Host
 		g.countSeedsLocked()
 		g.answeredLocked(t, reply, t.since)
+	case reply.Refused != "": // it is there, and what it remembers of this disk is told in time only if it is asked as the others are
+		t.since = time.Now()
 	}
 	g.refusedLocked(t, err)
 	if err != nil && t.host != "" && g.election.Live(t.host, time.Now()) {
@@ -286,6 +289,18 @@ func (g *Gossip) hasten(h cluster.HostID) {
 		t.due, t.again = time.Now(), true
 		wake.Up(g.pingNow)
 	}
+}
+
+// hastenSilent pings at once whoever has not told yet what it remembers of this host.
+func hastenSilent(g *Gossip) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, t := range g.targets {
+		if q := g.peers[t.host]; q == nil || !q.told {
+			t.due = time.Now()
+		}
+	}
+	wake.Up(g.pingNow)
 }
 
 // learn takes in an endpoint that somebody named.

@@ -254,6 +254,7 @@ func (g *Gossip) AskPeers(ctx context.Context, of []cluster.HostID) []cluster.Pi
 		g.learn(p.Address, p.Host, false)
 		of = append(of, p.Host)
 	}
+	hastenSilent(g)
 	for {
 		out, heard, all := g.toldBy(of)
 		if all {
