@@ -1,7 +1,6 @@
 package machines
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -47,7 +46,7 @@ func TestJoinAfterTheRecordMoved(t *testing.T) {
 	if joined, err := setup.ReadSettings(all[2].Paths); err != nil || joined.Store() != store || joined["S3_SECRET_ACCESS_KEY"] != teststore.SecretKey {
 		t.Errorf("%v: the settings of who joined name %s", err, joined.Store())
 	}
-	if _, err := os.Stat(filepath.Join(all[2].Paths.Data(), "etcdadm", moving.FileName)); !os.IsNotExist(err) {
-		t.Errorf("who joined was moved: %v", err)
+	if n, err := moving.ReadNotes(all[2].Paths.Data()); err != nil || n.Offer != nil || n.Place != nil || n.Named == nil || n.Named.Name == "" {
+		t.Errorf("who joined is to know the name of the store, and no more: %+v %v", n, err)
 	}
 }

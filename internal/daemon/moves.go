@@ -38,9 +38,7 @@ type moves struct {
 	mover    *moving.Mover
 	// left is the part in keeping a record that was moved: its last value is told to whoever comes late. Nil: there is none.
 	left *keeping.Part
-	// named is the place that the store says it is, on a host that did not follow a record there: it joined later. Nil: it says none.
-	named atomic.Pointer[string]
-	part  *keeping.Part // the part in keeping the record, where the hosts keep it
+	part *keeping.Part // the part in keeping the record, where the hosts keep it
 	// asks is a part that asks the others, on a host of a shared store.
 	asks func(context.Context) *keeping.Part
 }
@@ -213,16 +211,6 @@ func (m *moves) forgets(ctx context.Context, part *keeping.Part) error {
 // goesHome tells whether this host has an open offer of the hosts' record: while the store is silent that may count already.
 func (m *moves) goesHome() bool { return m.follower != nil && m.follower.File.Notes().Offer.AtHosts() }
 
-// joined takes note of the place that a store says it is: a host that joined there is of that place as those that followed.
-func (m *moves) joined(ctx context.Context, store blob.Store) {
-	if m.follower != nil && m.follower.File.Notes().Place != nil {
-		return
-	}
-	if name, err := moving.Named(ctx, store); err == nil && name != "" {
-		m.named.Store(&name)
-	}
-}
-
 // given are the endpoints that this host was given.
 func (m *moves) given(ctx context.Context) []string {
 	if m.seeds == nil {
@@ -241,21 +229,11 @@ func (m *moves) record(part *keeping.Part) func() string {
 	if part != nil {
 		return part.Record
 	}
-	name, left := "", func() string { return "" }
-	if m.follower != nil {
-		left = m.follower.Home.Left
-		if p := m.follower.File.Notes().Place; p != nil {
-			name = p.Name
-		}
-	}
 	return func() string {
-		if at := left(); at != "" || name != "" {
-			return cmp.Or(at, name)
+		if m.follower == nil {
+			return ""
 		}
-		if joined := m.named.Load(); joined != nil {
-			return *joined
-		}
-		return ""
+		return cmp.Or(m.follower.Home.Left(), m.follower.Name())
 	}
 }
 

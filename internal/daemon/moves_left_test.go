@@ -83,9 +83,23 @@ func TestWhatIsLeft(t *testing.T) {
 
 // A host that joined after the move is of the place where the record is, as those that followed.
 func TestJoinedThere(t *testing.T) {
-	var m moves
-	store := memory.New()
-	m.joined(t.Context(), store)
+	dir := t.TempDir()
+	begin := func(url string) moves {
+		file, err := moving.OpenFile(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &moving.Follower{File: file, Home: &moving.Homing{URL: url}}
+		f.RecallName()
+		return moves{follower: f}
+	}
+	m, store := begin("s3://bucket/folder"), memory.New()
+	joined := func() {
+		if err := m.follower.ReadName(t.Context(), store); err != nil {
+			t.Fatal(err)
+		}
+	}
+	joined()
 	name, called := m.record(nil), m.called(nil)
 	if name() != "" || called() != peer.InStore {
 		t.Errorf("it names %q, %q", name(), called())
@@ -93,8 +107,14 @@ func TestJoinedThere(t *testing.T) {
 	if _, err := blob.PutBytes(t.Context(), store, "control/etcdadm-place.json", []byte(`{"cluster":"c","place":"n","from":"r"}`), blob.Any); err != nil {
 		t.Fatal(err)
 	}
-	if m.joined(t.Context(), store); name() != "n" || called() != "n" {
+	if joined(); name() != "n" || called() != "n" {
 		t.Errorf("it names %q, %q", name(), called())
+	}
+	for url, want := range map[string]string{"s3://bucket/folder": "n", "s3://bucket/other": peer.InStore} { // the store is silent at the next start
+		again := begin(url)
+		if got := again.called(nil)(); got != want {
+			t.Errorf("%s: it names %q", url, got)
+		}
 	}
 }
 
@@ -138,6 +158,7 @@ func TestNamesItsPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := moves{follower: &moving.Follower{File: file, Log: slog.New(slog.DiscardHandler), Home: &moving.Homing{Store: func() blob.Store { return store }}}}
+	m.follower.RecallName()
 	name := m.record(nil)
 	if name() != "S" {
 		t.Errorf("it names %q", name())

@@ -54,16 +54,7 @@ func makeMoves(d *daemon, part *keeping.Part, file *moving.File, byHosts bool) {
 	m.follower.There = func(ctx context.Context) (blob.Store, error) {
 		return open.Open(ctx, d.cfg.BackupStore, open.Options{Anew: renewals.Add(1)})
 	}
-	var once sync.Mutex
-	made := part
-	asks := func(ctx context.Context) (_ *keeping.Part, err error) { // one at most: its file is changed by nobody else
-		once.Lock()
-		defer once.Unlock()
-		if made == nil {
-			made, err = d.makePart(ctx)
-		}
-		return made, err
-	}
+	asks := onePart(d, part)
 	m.asks = func(ctx context.Context) *keeping.Part {
 		of, err := asks(ctx)
 		if err != nil {
@@ -72,7 +63,7 @@ func makeMoves(d *daemon, part *keeping.Part, file *moving.File, byHosts bool) {
 		return of
 	}
 	m.follower.Home = &moving.Homing{
-		Store: func() blob.Store { return d.store }, Leads: leads,
+		Store: func() blob.Store { return d.store }, URL: ShownURL(d.cfg.RecordStore()), Leads: leads,
 		Begin: func(ctx context.Context, first *register.Document, forgot bool) error {
 			of, err := asks(ctx)
 			if err != nil {
@@ -100,6 +91,20 @@ func makeMoves(d *daemon, part *keeping.Part, file *moving.File, byHosts bool) {
 			}
 			return ""
 		},
+	}
+	m.follower.RecallName()
+}
+
+// onePart gives the part in keeping a record that there is, or makes one: one at most, since its file is changed by nobody else.
+func onePart(d *daemon, made *keeping.Part) func(context.Context) (*keeping.Part, error) {
+	var once sync.Mutex
+	return func(ctx context.Context) (_ *keeping.Part, err error) {
+		once.Lock()
+		defer once.Unlock()
+		if made == nil {
+			made, err = d.makePart(ctx)
+		}
+		return made, err
 	}
 }
 

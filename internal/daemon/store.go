@@ -182,7 +182,9 @@ func (d *daemon) lookAtStore(ctx context.Context) (blob.Store, *control.Folder, 
 	in, _, _, err := folder.ReadIntent(ctx)
 	switch {
 	case err == nil && in != nil:
-		d.moves.joined(ctx, store)
+		if err := d.moves.follower.ReadName(ctx, store); err != nil {
+			d.log.Warn("the store's name is not known yet; it is looked for again every minute", "err", err)
+		}
 	case errors.Is(err, control.ErrElsewhere): // before others hear of this host
 		d.moves.follower.IsLeft(ctx, store)
 	}

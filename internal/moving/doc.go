@@ -163,15 +163,6 @@ func Void(ctx context.Context, store blob.Store, void Claim) (counts bool, err e
 	}
 }
 
-// Named is the name of the place that a store says it is, "" where no record was moved there.
-func Named(ctx context.Context, store blob.Store) (string, error) {
-	p, err := which(ctx, store)
-	if p == nil {
-		return "", err
-	}
-	return p.Name, err
-}
-
 // which is the place that a store says it is, nil for none.
 func which(ctx context.Context, store blob.Store) (*place, error) {
 	data, _, err := blob.ReadAll(ctx, store, keyPlace, maxObject)

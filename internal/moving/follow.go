@@ -183,8 +183,8 @@ func (f *Follower) Run(ctx context.Context) error {
 		case fails.IsZero():
 			fails = time.Now()
 		case time.Since(fails) < sayAfter:
-		case errors.Is(err, errBehind):
-			f.say(fmt.Sprintf("%v. Make its data directory writable; it tries again each second", err))
+		case errors.Is(err, errStays):
+			f.say(fmt.Sprintf("%v. It tries again each second", err))
 		case now != nil && !now.InForce:
 			f.say(fmt.Sprintf("the control record was moved to %s, and this host has not seen it there for %s: %v. To give newer credentials: name that store in the settings with them (ETCDADM_BACKUP_STORE), and restart the agent", shown(now.URL), sayAfter, err))
 		}
@@ -262,11 +262,11 @@ func (f *Follower) follow(ctx context.Context, o Place, look bool) error {
 func (f *Follower) goTo(ctx context.Context, o Place, last *register.Entry) error {
 	if last != nil {
 		if err := f.Keep(ctx, *last); err != nil {
-			return err
+			return fmt.Errorf("%w to %s: %w", errStays, o.URL, err)
 		}
 	}
 	if err := f.File.follow(o.Name, false); err != nil {
-		return err
+		return fmt.Errorf("%w to %s: %w", errStays, o.URL, err)
 	}
 	f.Log.Warn("the control record was moved, and this host follows", "store", o.URL)
 	return nil

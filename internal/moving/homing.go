@@ -19,6 +19,9 @@ import (
 // thawAfter is how long a freeze may last that the leading daemon sees.
 const thawAfter = 30 * time.Second
 
+// nameEvery is how often the name of a store is looked for.
+const nameEvery = time.Minute
+
 // goingLook is how often who goes home looks whether another one of this host has.
 const goingLook = 100 * time.Millisecond
 
@@ -28,6 +31,7 @@ const bootLook = 1500 * time.Millisecond
 // Homing is what a host has, whose record is in a store, to follow it to the hosts.
 type Homing struct {
 	Store func() blob.Store
+	URL   string // the store's, without parameters
 	// Begin has this host keep a record from its first document on; as another keeper where the disk may have forgotten what it promised.
 	Begin func(ctx context.Context, first *register.Document, forgot bool) error
 	// Leads is why this daemon does not lead, nil if it does.
@@ -39,6 +43,8 @@ type Homing struct {
 	going  atomic.Bool            // this host follows
 	heard  atomic.Pointer[string] // the record that another host named, which is not where this one is
 	left   atomic.Pointer[string] // the record that the store was sealed to, without this host
+	name   atomic.Pointer[string] // the place that this host is at; nil: it has no name, or that was not read
+	named  time.Time              // when its name was looked at last; of Run
 	frozen string                 // the nonce of the freeze that was seen last; of Run
 	since  time.Time              // when it was seen first; of Run
 }
@@ -124,6 +130,10 @@ func (f *Follower) lookHome(ctx context.Context, o *Place, nowAndThen bool) erro
 		return nil
 	}
 	l, _, err := readLeaving(ctx, f.Home.Store())
+	if err == nil && l == nil && time.Since(f.Home.named) >= nameEvery {
+		f.Home.named = time.Now()
+		_ = f.keepName(ctx, f.Home.Store()) // it is tried again, and hinders nothing here
+	}
 	switch {
 	case err != nil:
 		return err
@@ -173,8 +183,8 @@ func (f *Follower) thaw(ctx context.Context, nonce string) error {
 	return err
 }
 
-// errBehind says that the record is at the hosts, and that this one cannot take it up.
-var errBehind = errors.New("this host does not follow the control record to the hosts")
+// errStays says that the record is elsewhere, and that this host cannot go there.
+var errStays = errors.New("this host does not follow the control record")
 
 // GoHome has this host follow an offer of the hosts' record that counts now.
 func (f *Follower) GoHome(name string) error {
@@ -200,10 +210,10 @@ func (f *Follower) goHome(ctx context.Context, o Place) error {
 		return f.File.follow(o.Name, true)
 	}
 	if err := f.Home.Begin(ctx, o.First, o.Forgot); err != nil {
-		return fmt.Errorf("%w: %w", errBehind, err)
+		return fmt.Errorf("%w to the hosts: %w", errStays, err)
 	}
 	if err := f.File.follow(o.Name, true); err != nil {
-		return fmt.Errorf("%w: %w", errBehind, err)
+		return fmt.Errorf("%w to the hosts: %w", errStays, err)
 	}
 	f.Log.Warn("the control record was moved to the hosts, and this host follows")
 	return nil

@@ -43,6 +43,8 @@ type Notes struct {
 	Offer *Place `json:"offer,omitempty"`
 	// Place is where the record is: what the host was started with says another place. Nil: it counts.
 	Place *Place `json:"place,omitempty"`
+	// Named is the name of the store that this host joined in. Nil: it was not read, or has none.
+	Named *Named `json:"named,omitempty"`
 }
 
 // AtHosts tells whether the hosts keep the record at a place.

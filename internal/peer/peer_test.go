@@ -321,7 +321,8 @@ func TestRecordInAStore(t *testing.T) {
 		atHosts, refused bool
 	}{
 		"both in a store":                  {theirs: InStore},
-		"a store that has a name":          {ours: "S", theirs: InStore},
+		"both in a store that has a name":  {ours: "S", theirs: "S"},
+		"one store after another":          {ours: "S", theirs: InStore, refused: true},
 		"the hosts keep it":                {ours: "N", theirs: InStore, atHosts: true, refused: true},
 		"the hosts keep it, and one joins": {ours: "N", atHosts: true},
 		"this one joins":                   {theirs: InStore, atHosts: true, refused: true},

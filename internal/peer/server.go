@@ -364,8 +364,8 @@ func (s *Server) admit(ctx context.Context, m method, h *peerpb.Header) (Caller,
 	return from, nil
 }
 
-// InStore is what a host names as its record that has it in a store which has no name: only hosts that keep it themselves know that for
-// another place.
+// InStore is what a host names as its record that has it in a store which has no name, for all that it knows. Who is at a place with a
+// name knows that for another one: the store may have gone back, and its hosts lead by what it says.
 const InStore = "in a store"
 
 // sameRecord refuses a host that keeps another control record: of two records each has an intent of its own, and neither host may obey the
@@ -375,7 +375,7 @@ func (s *Server) sameRecord(theirs string) error {
 		return nil
 	}
 	ours := s.opt.Record()
-	if theirs == InStore && !s.opt.AtHosts || theirs != InStore && (ours == "" || ours == theirs) {
+	if ours == "" && !(theirs == InStore && s.opt.AtHosts) || ours == theirs {
 		return nil
 	}
 	return refuse(codes.FailedPrecondition, peerpb.Refusal_KIND_CLUSTER, adviceOtherRecord,
