@@ -41,14 +41,12 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	h.work.Awaits("a check for an etcd left running by an earlier daemon")
 	found, ok := h.adopt(ctx, s)
 	if !found && !fresh {
-		a := asking{peers: h.o.AskPeers, of: s.Intent.VoterHosts(), elsewhere: h.o.Elsewhere, began: h.began, awaits: h.work.Awaits, beside: func() { h.beside.Store(true) }}
-		told, used := a.settle(ctx)
-		if used != nil { // before anything is written
+		a := asking{peers: h.o.AskPeers, of: s.Intent.VoterHosts(), elsewhere: h.o.Elsewhere, began: h.began, awaits: h.work.Awaits, memory: h.Memory}
+		if used := a.settle(ctx, h.o.ID, s.Launch != nil); used != nil { // before anything is written
 			blockInUse(h, used)
 			return
 		}
-		h.Remember(told) // silence is consent (SAFETY.md, rule 9)
-		h.notes.Clear("disk-in-use")
+		h.notes.Clear("disk-in-use") // silence is consent (SAFETY.md, rule 9)
 	}
 	h.pauses.Began()
 	h.inventory.FinishRemovals()
@@ -61,13 +59,13 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 	h.work.Awaits("unfinished prepared data to be removed")
 	h.staging.DropUnfinished(ctx)
 	s = h.keeper.Now()
-	if !found && !fresh && behind(h) {
+	if !found && !fresh && h.WentBack() {
 		h.giveUp(ctx, ok, s.Journal == nil)
 		return
 	}
 	h.asked.Store(true)
 	starts := ok && s.Journal == nil && (found || fresh || h.mayStart(ctx, s))
-	if !found && !fresh && behind(h) { // heard while that was asked
+	if !found && !fresh && h.WentBack() { // heard while that was asked
 		h.giveUp(ctx, ok, s.Journal == nil)
 		return
 	}
@@ -128,6 +126,7 @@ func (h *Host) load(ctx context.Context) (fresh bool) {
 	err = h.keeper.Change(ctx, func(s *record.State) {
 		*s = record.State{Format: record.StateFormat, Cluster: h.o.ClusterName, Host: h.o.ID, Disk: cluster.DiskID(h.o.Mint())}
 	})
+	h.NewDisk()
 	if err != nil {
 		h.keeper.Break(cluster.Problem{
 			Code:     "state-not-writable",
@@ -227,10 +226,6 @@ func inUse(h *Host) obstacle {
 	return h.blocked
 }
 
-// behind says whether the disk of a host whose member does not run may lack what was written on it: another daemon used it, or others
-// remember a later epoch. It stays so until the host has another disk.
-func behind(h *Host) bool { return h.beside.Load() || h.WentBack() }
-
 // giveUp makes the disk that is behind a new one, whatever else keeps the host from starting anything, once its data can be set
 // aside. Until then the epoch stands still, and nothing is promised: a disk that caught up with what others remember of it would
 // pass at a later start (SAFETY.md, rule 9). The host tries again every 10 s.
@@ -242,7 +237,7 @@ func (h *Host) giveUp(ctx context.Context, ok, idle bool) {
 	if idle {
 		h.forgetDisk(ctx, wentBack)
 	}
-	if behind(h) {
+	if h.WentBack() {
 		h.block(obstacle{"its disk may lack what was written on it, and is not given up yet", "make the data directory writable"})
 		return
 	}
@@ -250,14 +245,10 @@ func (h *Host) giveUp(ctx context.Context, ok, idle bool) {
 	h.advance(ctx)
 }
 
-// advance advances the epoch, and writes the memory along with it. An epoch that
+// advance writes the memory, and with it the next epoch of a disk that the others confirm. An epoch that
 // could not be written is not told: the old one is.
 func (h *Host) advance(ctx context.Context) {
-	memory := h.Put()
-	_ = h.keeper.Change(ctx, func(s *record.State) { // reported by the keeper itself, and in the facts
-		s.Epoch++
-		memory(s)
-	})
+	_ = h.keeper.Change(ctx, h.Put()) // reported by the keeper itself, and in the facts
 }
 
 // converge brings the process in line with the record; the caller runs a task.

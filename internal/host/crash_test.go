@@ -162,8 +162,8 @@ func crashes(t *testing.T, life []step, after, reboot, slow bool) int {
 			v := &driver{t: t, m: m}
 			d := m.boot(crashing(n, after))
 			over = v.drive(d, life)
-			died := d.log
 			d.end()
+			died := d.log
 			if reboot {
 				m.die()
 			}

@@ -49,6 +49,7 @@ func TestADiskThatIsUsedElsewhere(t *testing.T) {
 		o := &other{there: true, speaks: true}
 		d = m.boot(func(_ *session, opts *host.Options) { opts.Elsewhere = o.elsewhere })
 		defer d.end()
+		d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", Disk: "d2", Epoch: 7, Endpoint: "h2:1"}}) // which is not written either
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if m.saves != saves || !slices.Equal(m.disk.state, state) {

@@ -173,7 +173,7 @@ func (h *Host) Identity() record.Identity {
 	changes := h.changeNo
 	h.mu.Unlock()
 	id := record.Identity{
-		Host: h.o.ID, Disk: s.Disk, Epoch: s.Epoch, Promised: s.Promised, Changes: changes,
+		Host: h.o.ID, Disk: s.Disk, Epoch: h.Told(s), Promised: s.Promised, Changes: changes,
 		Generation: s.Newest(), Asks: !h.Asked(),
 	}
 	if broken := h.keeper.Broken(); broken != nil {

@@ -638,6 +638,8 @@ func TestBeatAndMemory(t *testing.T) {
 		d = m.boot()
 		defer d.end()
 		synctest.Wait()
+		d.Remember(tells(m.state(), last))
+		later(11 * time.Second)
 		if d.Identity().Epoch != last+1 {
 			t.Errorf("epoch %d after %d", d.Identity().Epoch, last)
 		}

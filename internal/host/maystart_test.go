@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,25 +94,34 @@ func TestDiskIsAskedAboutWithoutAStart(t *testing.T) {
 // What others remember of a disk counts also where they tell it while the host asks whether its member may start.
 func TestDiskThatIsBehindIsHeardOfLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		m, d := started(t)
-		disk := d.look(1).Disk
-		d.end()
-		m.running, m.pid = nil, 0
-		was, starts := m.state(), len(m.starts)
-		d = m.boot(func(_ *session, o *host.Options) {
-			o.Forgets = func(context.Context) error { return nil }
-			o.AskPeers = func(context.Context, []cluster.HostID) []cluster.Ping { return nil }
+		asked := make(chan struct{})
+		var full atomic.Bool
+		full.Store(true)
+		m, d := silentBoot(t, two, h2, func(_ *session, o *host.Options) {
+			o.Forgets = func(context.Context) error {
+				if full.Load() {
+					return errors.New("no space left on device")
+				}
+				return nil
+			}
 			o.MayStart = func(context.Context) (*cluster.Intent, error) {
+				close(asked)
 				time.Sleep(time.Second)
 				return nil, nil
 			}
 		})
 		defer d.end()
-		synctest.Wait()
-		d.Remember([]cluster.Ping{{Cluster: "test", Host: "h2", RememberedDisk: disk, Remembered: was.Epoch + 1}})
+		<-asked
+		was, starts := m.state(), len(m.starts)
+		d.Remember(tells(was, was.Epoch+1))
+		later(2 * time.Second)
+		if d.Asked() || len(m.starts) != starts {
+			t.Errorf("before it is given up it answers: %v; started %d times", d.Asked(), len(m.starts)-starts)
+		}
+		full.Store(false)
 		later(11 * time.Second)
-		if s := m.state(); s.Disk == disk || !d.Asked() || len(m.starts) != starts {
-			t.Errorf("disk %s, was %s; it answers: %v; started %d times", s.Disk, disk, d.Asked(), len(m.starts)-starts)
+		if s := m.state(); s.Disk == was.Disk || !d.Asked() || len(m.starts) != starts {
+			t.Errorf("disk %s, was %s; it answers: %v; started %d times", s.Disk, was.Disk, d.Asked(), len(m.starts)-starts)
 		}
 	})
 }

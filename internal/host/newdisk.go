@@ -69,7 +69,6 @@ func (h *Host) forgetDisk(ctx context.Context, reason string) {
 	}
 	h.o.Log.Warn("the disk lost its member: the host goes on as a new disk", "reason", reason, "disk", fresh)
 	h.NewDisk()
-	h.beside.Store(false)
 	h.asked.Store(true) // it promised nothing
 	h.fences.drop()
 	h.staging.DropUnstaged(before)

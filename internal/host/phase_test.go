@@ -76,11 +76,13 @@ func TestAStartThatWaitsIsTold(t *testing.T) {
 			m, d := started(t)
 			d.end()
 			m.die()
+			was := m.state()
 			gate := make(chan struct{})
 			var said testlog.Lines
 			d = m.boot(func(s *session, o *host.Options) {
 				g := gated{o.Disk, o.Process, at, gate}
 				o.Disk, o.Process = gatedDisk{g}, gatedProcess{g}
+				o.AskPeers = func(context.Context, []cluster.HostID) []cluster.Ping { return tells(was, was.Epoch) }
 				o.Log = slog.New(slog.NewTextHandler(&said, nil))
 			})
 			defer d.end()

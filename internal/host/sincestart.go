@@ -12,7 +12,6 @@ type sinceStart struct {
 	process Process
 	began   time.Time
 	asked   atomic.Bool
-	beside  atomic.Bool  // another daemon was heard that uses the disk, after this one began
 	served  atomic.Int64 // PID of the process whose member answered a read through a quorum
 }
 

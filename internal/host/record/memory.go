@@ -24,25 +24,33 @@ type Memory struct {
 	peers     []Peer
 	spec      *cluster.Spec
 	standing  *cluster.Standing // what a leader told of a spec that is refused
-	wentBack  bool              // a peer remembers a later epoch of this disk
+	disk      disk
 }
 
 // NewMemory knows nothing yet.
 func NewMemory(k *Keeper, n *Notes) *Memory { return &Memory{keeper: k, notes: n} }
 
-// Loaded takes in what the disk has.
+// Loaded takes in what the disk has, and then what was told before it was read.
 func (m *Memory) Loaded(s State) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.peers, m.spec, m.highest, m.highestOf = s.Peers, s.Spec, s.Highest, s.HighestOf
+	early := m.disk.read()
+	m.mu.Unlock()
+	m.Remember(early)
 }
 
-// Put is what makes it part of a state that is about to be written.
+// Put is what makes it part of a state that is about to be written. The epoch goes on with a confirmed disk only: any other would catch
+// up with what others remember of it, and pass (SAFETY.md, rule 9).
 func (m *Memory) Put() func(*State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	peers, spec, highest, of := slices.Clone(m.peers), m.spec, m.highest, m.highestOf
-	return func(s *State) { s.Peers, s.Spec, s.Highest, s.HighestOf = peers, spec, highest, of }
+	peers, spec, highest, of, confirmed := slices.Clone(m.peers), m.spec, m.highest, m.highestOf, m.disk.word == DiskConfirmed
+	return func(s *State) {
+		s.Peers, s.Spec, s.Highest, s.HighestOf = peers, spec, highest, of
+		if confirmed {
+			s.Epoch++
+		}
+	}
 }
 
 // Remember takes in what other hosts told in their pings: their epochs, to be
@@ -50,21 +58,25 @@ func (m *Memory) Put() func(*State) {
 func (m *Memory) Remember(pings []cluster.Ping) {
 	behind := cluster.Ping{}
 	m.mu.Lock()
+	known := m.disk.word == DiskBehind
 	s := m.keeper.Now() // under the lock, as NewDisk is: a ping about the disk before says nothing about the new one
+	if !m.disk.isRead {
+		m.disk.keep(pings)
+		pings = nil
+	}
 	for _, p := range pings {
 		if p.Cluster != s.Cluster || p.Host == "" || p.Host == s.Host {
 			continue
 		}
-		if p.RememberedDisk == s.Disk && s.Disk != "" && p.Remembered > s.Epoch {
-			behind = p
+		if p.RememberedDisk == s.Disk && s.Disk != "" {
+			if p.Remembered > s.Epoch {
+				behind = p
+			}
+			m.disk.heard(p.Host, p.Remembered, s)
 		}
 		if p.Disk != "" && (p.Refused == "" || slices.ContainsFunc(m.peers, func(k Peer) bool { return k.Host == p.Host })) { // who is refused is no newcomer
 			m.peers = Remember(m.peers, Peer{Host: p.Host, Disk: p.Disk, Address: p.Endpoint, Epoch: p.Epoch})
 		}
-	}
-	known := m.wentBack
-	if behind.Host != "" {
-		m.wentBack = true
 	}
 	m.mu.Unlock()
 	if behind.Host != "" && !known {
@@ -72,25 +84,10 @@ func (m *Memory) Remember(pings []cluster.Ping) {
 			Code: "disk-went-back",
 			Sentence: fmt.Sprintf("host %s has seen epoch %d of this disk, and the disk is at %d: it was rolled back, and its member may have lost acknowledged writes",
 				behind.Host, behind.Remembered, s.Epoch),
-			Hint:  "remove the member, reset this host and let it rejoin",
+			Hint:  "once every other voter is up: etcdadm member replace, or end the agent and etcd of this host and start the agent",
 			Unfit: true,
 		})
 	}
-}
-
-// WentBack reports whether a peer remembers a later epoch of this disk than the disk itself.
-func (m *Memory) WentBack() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wentBack
-}
-
-// NewDisk is for a host that goes on as a new disk, which nobody remembers.
-func (m *Memory) NewDisk() {
-	m.mu.Lock()
-	m.wentBack = false
-	m.mu.Unlock()
-	m.notes.Clear("disk-went-back")
 }
 
 // Remembered is the epoch that this host remembers of a disk of another one, to
