@@ -302,7 +302,7 @@ func (s *suite) hangingInTime() {
 
 func (s *suite) slowBody() {
 	data := pattern(large)
-	const stall = 3 * stall // the server has to take 20 MiB in within it, on a busy machine
+	const stall = 6 * stall // the server has to take 20 MiB in within it, on a busy machine
 	s.store = s.Open(s.T, s.proxy.URL, s.folder, stall)
 	var all sync.WaitGroup
 	for key, body := range map[string]io.Reader{
