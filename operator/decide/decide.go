@@ -90,7 +90,7 @@ func (w *World) forbidden(d *Decision) bool {
 	case len(w.Taken) > 0 && !deleted:
 		d.wait(NameTaken, fmt.Sprintf("%s: somebody else's object has this name. Delete it, or choose another name for the EtcdCluster", strings.Join(w.Taken, ", ")))
 	case w.StoreOf != "" && !deleted:
-		d.wait(StoreTaken, fmt.Sprintf("EtcdCluster %s has the same backup store: give each cluster one of its own", w.StoreOf))
+		d.wait(StoreTaken, fmt.Sprintf("EtcdCluster %s, which is older, has the same spec.backup.store: give each cluster a store of its own", w.StoreOf))
 		return !w.Record.There // a cluster that runs is looked after nonetheless
 	default:
 		return false

@@ -65,14 +65,14 @@ func NextOutside(w Outside) Decision {
 	changes := w.Spec == nil || !w.Spec.Equal(now)
 	would := ""
 	if changes {
-		would = ". It would write: " + w.writes(now)
+		would = ". The operator would write: " + w.writes(now)
 	}
 	if w.Want.Paused {
 		d.wait(Paused, "spec.paused is true: the operator writes nothing into the store"+would)
 		return d
 	}
 	if w.Owner == nil && changes && (w.Intent != nil || w.Spec != nil) && w.TakeOver != Free {
-		w.ask(&d, StoreFree, Free, "a cluster is in this store, and no EtcdCluster's mark: nothing is written before a person says that this one is meant"+would)
+		w.ask(&d, StoreFree, Free, "the cluster in this store has no owner and differs from this spec: a person confirms first"+would)
 		return d
 	}
 	if !mine {
@@ -116,9 +116,9 @@ func (w *Outside) ask(d *Decision, c Code, word, sentence string) {
 // taken says whose the mark is that is not this one's.
 func (w *Outside) taken() string {
 	if w.Owner.UID != w.Me.UID {
-		return fmt.Sprintf("%s looks after this store: nothing is written. If that one is gone for good, give its mark to this one", w.Owner)
+		return fmt.Sprintf("the cluster on bare hosts in this store belongs to %s: this one writes nothing. Delete one of the two, or take the store over if that one is gone for good", w.Owner)
 	}
-	return fmt.Sprintf("the mark in the store is of generation %d of this EtcdCluster, and here it is at generation %d, as after Kubernetes was restored: nothing is written. If the older one is meant, say so", w.Owner.Generation, w.Me.Generation)
+	return fmt.Sprintf("the cluster on bare hosts in this store was written by generation %d of this EtcdCluster, and Kubernetes has generation %d, as after a restore: this one writes nothing. Set spec to what the hosts have, then confirm", w.Owner.Generation, w.Me.Generation)
 }
 
 // end takes the mark away, and lets go. What hinders that is waited for a while.
@@ -204,7 +204,7 @@ func (w *Outside) Amend(options map[string]string) map[string]string {
 // writes says in words what a write changes.
 func (w *Outside) writes(now cluster.Spec) string {
 	if w.Spec == nil {
-		return fmt.Sprintf("no spec is there: %d members of etcd %s", now.MemberCount, now.EtcdVersion)
+		return fmt.Sprintf("%d members of etcd %s; no spec is there yet", now.MemberCount, now.EtcdVersion)
 	}
 	was, all := *w.Spec, []string{}
 	if was.MemberCount != now.MemberCount {

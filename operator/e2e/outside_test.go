@@ -361,7 +361,7 @@ func (s *site) owners() {
 	before, spec := s.see(), s.spec()
 	must(t, s.c.Create(ctx, s.bare("second", "size: 1, version: "+testetcd.V37)))
 	s.name = "second"
-	s.shows(time.Minute, string(decide.StoreTaken), s.ns+"/edge with UID "+string(before.UID))
+	s.shows(time.Minute, string(decide.StoreTaken), "belongs to EtcdCluster "+s.ns+"/edge with UID "+string(before.UID))
 	s.name = "edge"
 	must(t, s.c.Delete(ctx, before))
 	within(t, time.Minute, "the end", func(ctx context.Context) error {
@@ -400,7 +400,7 @@ func (s *site) owners() {
 	is.Generation += 5
 	must(t, s.folder().WriteOwner(ctx, later, &is))
 	s.patch(`{"spec":{"size":1}}`)
-	s.shows(time.Minute, string(decide.StoreTaken), "as after Kubernetes was restored")
+	s.shows(time.Minute, string(decide.StoreTaken), "as after a restore")
 	if !s.spec().Equal(spec) {
 		t.Errorf("%+v", s.spec())
 	}
