@@ -189,7 +189,10 @@ const (
 
 // Told is what the daemons told last.
 type Told struct {
+	// At is when, by the clock of the daemon that leads.
 	At time.Time
+	// Seen is when the operator saw these words come, by its own clock; zero: they were there at its first look.
+	Seen time.Time
 	// Generation is the one that it is about; 0: they did not say.
 	Generation uint64
 	// Hosts are those that the leading daemon hears; nil: it did not say.
@@ -224,8 +227,18 @@ type ToldHost struct {
 	Spent bool
 }
 
-// Fresh is how old words of the daemons may be. They tell of themselves every five minutes. Ahead is how far their clocks may
-// be before the operator's: words from later would stay fresh after the daemons have ended.
+// when is the moment from which words are as old as they are: that of the clock that makes them older. A clock of theirs that is
+// ahead would keep them fresh after the daemons have ended. One that is behind is believed: what was held up on its way, or put
+// back with an older state of Kubernetes, comes now, and is old.
+func (t *Told) when() time.Time {
+	if !t.Seen.IsZero() && t.Seen.Before(t.At) {
+		return t.Seen
+	}
+	return t.At
+}
+
+// Fresh is how old words of the daemons may be. They tell of themselves every five minutes. Ahead is how far from now words may
+// be that nobody saw come: it is not known how old they are.
 const (
 	Fresh = 12 * time.Minute
 	Ahead = time.Minute
@@ -236,7 +249,7 @@ const (
 func (w *World) fresh() *Told {
 	t := w.Told
 	switch {
-	case t == nil || w.Now.Sub(t.At) > Fresh || t.At.Sub(w.Now) > Ahead || t.At.Before(w.Since):
+	case t == nil || w.Now.Sub(t.when()) > Fresh || t.when().Sub(w.Now) > Ahead || t.At.Before(w.Since):
 		return nil
 	case t.Generation != 0 && w.Intent != nil && t.Generation < w.Intent.Generation:
 		return nil
@@ -251,7 +264,7 @@ func (w *World) Reports() bool { return w.fresh() != nil }
 // given up. The daemons tell anew once they run. A pod that runs since a time to come, by a clock that was ahead, counts.
 func (w *World) Begins() bool {
 	t := w.Told
-	since := func(h Host) bool { return !h.Runs.IsZero() && (!h.Runs.After(t.At) || h.Runs.Sub(w.Now) > Ahead) }
+	since := func(h Host) bool { return !h.Runs.IsZero() && (!h.Runs.After(t.when()) || h.Runs.Sub(w.Now) > Ahead) }
 	return t != nil && (t.Generation != 0 && w.Intent != nil && t.Generation < w.Intent.Generation || !slices.ContainsFunc(w.Hosts, since))
 }
 

@@ -57,6 +57,7 @@ func worlds(t *rapid.T) World {
 	}
 	if rapid.Bool().Draw(t, "told") {
 		w.Told = &Told{ProvenName: names.Draw(t, "proven name"), BackedName: names.Draw(t, "backed name"), Blockers: rapid.SampledFrom([][]string{nil, {noQuorum}, {noMembers}, {"no-host"}}).Draw(t, "blockers"), At: moment.Draw(t, "at"), AllUp: rapid.Bool().Draw(t, "up"), Backed: moment.Draw(t, "backed"), Proven: moment.Draw(t, "proven")}
+		w.Told.Seen = moment.Draw(t, "seen")
 		for _, h := range some("heard") {
 			w.Told.Hosts = append(w.Told.Hosts, ToldHost{Name: h, Carries: rapid.Bool().Draw(t, "carries"), Spent: rapid.Bool().Draw(t, "spent")})
 		}

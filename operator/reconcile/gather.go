@@ -121,9 +121,17 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	}
 	w.Full = r.rolls.note(client.ObjectKeyFromObject(ec), w.Pause != nil && !ec.Spec.Paused)
 	s.record(ctx)
+	r.date(s, w)
 	r.rolls.date(s)
 	s.hear()
 	return s, nil
+}
+
+// date notes when this process saw come what is told.
+func (r *Reconciler) date(s *sight, w *decide.World) {
+	if seen := r.beats.seen(s.cluster, s.told, w.Now); s.told != nil {
+		w.Told.Seen = seen
+	}
 }
 
 // identify finds the identity of the cluster: by its control object, else by what is left of it, else it is a new one.

@@ -177,6 +177,7 @@ func (r *Reconciler) readOutside(ctx context.Context, s *sight, given map[string
 	if is && serr == nil {
 		s.told, w.Told = &told, toldOf(&told)
 	}
+	r.date(s, &w.World)
 	if w.Spec != nil {
 		w.Want.Spec.AutoRecoverAfter, w.Want.ReplaceAfter = w.Spec.AutoRecoverAfter, cmp.Or(w.Spec.DeadAfter, defaultReplaceAfter)
 	}

@@ -63,6 +63,7 @@ type Reconciler struct {
 	Image  string               // of hosts
 	Now    func() time.Time     // nil: the clock
 	rolls  rolls
+	beats  beats
 	stores record.Stores
 }
 
@@ -86,6 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	ec := &v1alpha1.EtcdCluster{}
 	if err := r.Cached.Get(ctx, request.NamespacedName, ec); err != nil {
 		r.rolls.note(request.NamespacedName, false)
+		r.beats.forget(request.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if ec.Spec.Hosts != nil {

@@ -191,9 +191,18 @@ func (s Seen) reporting() condition {
 	case s.World.Begins():
 		return condition{v1alpha1.Reporting, metav1.ConditionFalse, "Starting", "the hosts or a new generation start, and the daemons have told nothing since " + s.Told.At.UTC().Format(time.RFC3339)}
 	case !s.fresh():
-		return condition{v1alpha1.Reporting, metav1.ConditionFalse, "Silent", "the daemons told of themselves last at " + s.Told.At.UTC().Format(time.RFC3339)}
+		return condition{v1alpha1.Reporting, metav1.ConditionFalse, "Silent", s.silent()}
 	}
 	return condition{v1alpha1.Reporting, metav1.ConditionTrue, "Told", "the daemons tell of themselves"}
+}
+
+// silent says since when nobody tells.
+func (s Seen) silent() string {
+	at := s.Told.At.UTC().Format(time.RFC3339)
+	if s.Told.At.Sub(s.World.Now) > decide.Ahead { // how far changes all the time
+		return fmt.Sprintf("the clock of host %s is ahead: by it the host told at %s, which is yet to come. How old that is nobody knows; it counts once the host tells anew, within 5 minutes. Set its clock", s.Told.Leader, at)
+	}
+	return "the daemons told of themselves last at " + at
 }
 
 func (s Seen) available(out *v1alpha1.ClusterStatus) condition {

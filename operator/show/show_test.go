@@ -72,6 +72,26 @@ func TestWordsOfHostsThatAreGone(t *testing.T) {
 	}
 }
 
+// A leading host whose clock is ahead is no silent one: its words are as old as the operator saw them come. Where it did not,
+// nobody knows, and the clock is said.
+func TestClockAhead(t *testing.T) {
+	s := seen(3, time.Hour)
+	s.Told.At = s.World.Now.Add(10 * time.Minute)
+	s.World.Told.At = s.Told.At
+	says := func(want, text string) {
+		t.Helper()
+		got, out := status(t, s)
+		if c := meta.FindStatusCondition(out.Conditions, v1alpha1.Reporting); got != want || !strings.Contains(c.Message, text) {
+			t.Errorf("it shows %s: %s", got, c.Message)
+		}
+	}
+	says("Silent", "the clock of host main-2 is ahead")
+	s.World.Told.Seen = s.World.Now.Add(-4 * time.Minute)
+	says("Ready", "the daemons tell of themselves")
+	s.World.Told.Seen = s.World.Now.Add(-13 * time.Minute)
+	says("Silent", "within 5 minutes")
+}
+
 // A command for a host runs in a pod of the cluster, and no word of it is the pod's own.
 func TestCommandsRunInPods(t *testing.T) {
 	const in = "kubectl '--namespace=team a' exec -it main-"
