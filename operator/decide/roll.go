@@ -52,6 +52,9 @@ func (w *World) roll(d *Decision) {
 	}
 	next := slices.MinFunc(waiting, func(a, b Host) int { return cmp.Or(cmp.Compare(w.turn(a), w.turn(b)), cmp.Compare(a.N, b.N)) })
 	turn := w.turn(next)
+	if turn > isDown && w.young() {
+		return // they tell by themselves, and nothing is in the way
+	}
 	var held *Wait
 	switch turn {
 	case setOnly:
@@ -109,6 +112,9 @@ func (w *World) goOn(d *Decision) {
 		w.change(d, h)
 	}
 }
+
+// young: no word of the daemons counts yet, since the EtcdCluster was made a moment ago. Its hosts may have run for long.
+func (w *World) young() bool { return w.fresh() == nil && w.Now.Sub(w.Since) <= Fresh }
 
 // letBe ends the pause of a host that stands, of a cluster in which nothing is to be done.
 func (w *World) letBe(d *Decision) {

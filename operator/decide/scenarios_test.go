@@ -26,7 +26,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	told ago=1m seen=1m hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
 //	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due pod=no|going replace kept spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
-//	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared full
+//	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared full made=1m
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -165,6 +165,9 @@ func read(t *testing.T, d *datadriven.TestData) World {
 			}
 			w.StoreOf, w.NamespaceEnds, w.KindEnds, w.Shared = args["store"], has(args, "ns-ends"), has(args, "kind-ends"), has(args, "shared")
 			w.Full = has(args, "full")
+			if has(args, "made") {
+				w.Since = ago(args["made"])
+			}
 		default:
 			t.Fatalf("%s: what is %q?", d.Pos, words[0])
 		}
@@ -250,11 +253,11 @@ func toldOf(args map[string]string) *Told {
 	if has(args, "after") {
 		t.After = ago(args["after"])
 	}
-	for _, h := range names(args["hears"]) {
-		t.Hosts = append(t.Hosts, ToldHost{Name: h, Carries: slices.Contains(names(args["carries"]), h), Spent: slices.Contains(names(args["spent"]), h)})
-	}
 	if has(args, "seen") {
 		t.Seen = ago(args["seen"])
+	}
+	for _, h := range names(args["hears"]) {
+		t.Hosts = append(t.Hosts, ToldHost{Name: h, Carries: slices.Contains(names(args["carries"]), h), Spent: slices.Contains(names(args["spent"]), h)})
 	}
 	if has(args, "blockers") {
 		t.Blockers = []string{args["blockers"]}

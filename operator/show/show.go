@@ -281,6 +281,9 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 		return not(string(w.Code), w.Sentence)
 	case s.Told == nil || s.Told.At.Before(s.World.Since):
 		text := "the daemons have told nothing yet"
+		if s.Told != nil {
+			text = "the daemons have told nothing since this EtcdCluster was made, and do within 5 minutes"
+		}
 		if len(out.Blockers) > 0 {
 			text += "; " + out.Blockers[0].Sentence
 		}
