@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -419,4 +420,65 @@ func (s *site) takesOver(word string) {
 		}
 		return nil
 	})
+}
+
+// A store that hangs in the middle of a look at a request is the request's reason, and one that is slow has it asked for all
+// the same. Of all that is asked of one cluster one look at a time waits for its store.
+func TestSlowStore(t *testing.T) {
+	s := outside(t, "slow")
+	proxy := teststore.NewProxy(t, s.store)
+	s.store.URL = proxy.URL
+	must(t, s.c.Create(t.Context(), s.secret("s3", "S3_REGION", teststore.Region)))
+	must(t, s.c.Create(t.Context(), s.bare("slow", "size: 1, version: "+testetcd.V36)))
+	s.shows(time.Minute, string(decide.NoDaemons), "start the daemons")
+	must(t, s.c.Create(t.Context(), object(t, s.ns, "kind: EtcdBackup\nmetadata: {name: b}\nspec: {cluster: slow}")))
+	backups := s.loop.Backups()
+	look := func() (ctrl.Result, error) {
+		return backups.Reconcile(t.Context(), ctrl.Request{NamespacedName: s.key("b")})
+	}
+	asked := make(chan struct{}, 1)
+	proxy.Inject(func(r *http.Request) teststore.Fault {
+		if !strings.Contains(r.URL.Path, "etcdadm-commands-ended") {
+			return teststore.Pass
+		}
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return teststore.Hang
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := look()
+		ended <- err
+	}()
+	<-asked
+	if result, err := look(); err != nil || result.RequeueAfter != time.Second {
+		t.Errorf("a second look at the same cluster: %+v, %v", result, err)
+	}
+	must(t, <-ended)
+	if is := s.backup("b").Status; is.Phase != v1alpha1.Queued || !strings.Contains(is.Reason, "did not answer in time") {
+		t.Errorf("%+v", is)
+	}
+
+	proxy.Inject(nil)
+	version, err := cluster.ParseVersion(testetcd.V36)
+	must(t, err)
+	_, err = s.folder().CreateIntent(t.Context(), &cluster.Intent{Timestamp: 1, Name: "edge", Generation: 1, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 0xabc, Voters: []cluster.Voter{{Host: "bare-1", Disk: "d", Member: 1}}})
+	must(t, err)
+	must(t, s.folder().WriteStatus(t.Context(), control.Status{Cluster: "edge", Leader: "bare-1", At: time.Now(), Version: version, Hosts: []control.HostStatus{{Host: "bare-1", Data: cluster.DataMember}}, Members: []control.MemberStatus{{Host: "bare-1", Member: 1, Up: true, Version: version}}}))
+	s.shows(time.Minute, "Ready", "")
+	proxy.Inject(func(*http.Request) teststore.Fault {
+		time.Sleep(900 * time.Millisecond) // of each request
+		return teststore.Pass
+	})
+	_, err = look()
+	must(t, err)
+	if is := s.backup("b").Status; is.Phase != v1alpha1.Queued || is.Command == "" {
+		t.Errorf("%+v", is)
+	}
+	proxy.Inject(nil)
+	if all, err := s.folder().Commands(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
 }

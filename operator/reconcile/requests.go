@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -27,6 +29,32 @@ import (
 type Requests struct {
 	*Reconciler
 	kind requestKind
+	turn turns
+}
+
+// turns have each cluster take one worker of a loop at a time, however much is asked of it: one whose store or API calls hang has
+// the others wait for nothing.
+type turns struct {
+	mu    sync.Mutex
+	taken map[types.NamespacedName]bool
+}
+
+// take takes a cluster's turn, until done is called; nil: it is taken.
+func (t *turns) take(cluster types.NamespacedName) (done func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken[cluster] {
+		return nil
+	}
+	if t.taken == nil {
+		t.taken = map[types.NamespacedName]bool{}
+	}
+	t.taken[cluster] = true
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.taken, cluster)
+	}
 }
 
 // requestKind is what differs between kinds of requests.
@@ -47,7 +75,7 @@ type asked struct {
 
 // Backups is the loop for EtcdBackups.
 func (r *Reconciler) Backups() *Requests {
-	return &Requests{r, requestKind{
+	return &Requests{Reconciler: r, kind: requestKind{
 		object: func() client.Object { return &v1alpha1.EtcdBackup{} },
 		list:   func() client.ObjectList { return &v1alpha1.EtcdBackupList{} },
 		read: func(o client.Object) asked {
@@ -60,15 +88,29 @@ func (r *Reconciler) Backups() *Requests {
 	}}
 }
 
+// requestPatience bounds one look at a request: three ways to a store of bare hosts, each of outsidePatience, and what is shown
+// of them.
+const requestPatience = 3*outsidePatience + 6*time.Second
+
 // Reconcile looks at one request: it asks for the command once, and shows what becomes of it.
 func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestPatience)
 	defer cancel()
+	o := r.kind.object()
+	if err := r.Cached.Get(ctx, q.NamespacedName, o); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	done := r.turn.take(client.ObjectKey{Namespace: q.Namespace, Name: r.kind.read(o).cluster})
+	if done == nil {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	defer done()
 	s, o, out, err := r.see(ctx, r.Cached, r.Cached, q.NamespacedName)
-	if err == nil && out.Ask { // by what may be old; the record is written on the version that was seen
+	old := s == nil || s.outside == nil // what was seen may be
+	if err == nil && out.Ask && old {   // the record is written on the version that was seen
 		s, o, out, err = r.see(ctx, r.Live, r.Cached, q.NamespacedName)
 	}
-	if err == nil && out.Status.Ended() { // which stays so
+	if err == nil && out.Status.Ended() && old { // which stays so
 		s, o, out, err = r.see(ctx, r.Live, r.Live, q.NamespacedName)
 	}
 	if err != nil || o == nil {
@@ -76,10 +118,8 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 	}
 	a := r.kind.read(o)
 	if out.Ask {
-		err = r.amend(ctx, s, func(f *control.Folder, _ map[string]string) error { return a.add(ctx, s, f, out.Status.Command) })
-		log.FromContext(ctx).Info("asked of the daemons", "cluster", a.cluster, "command", out.Status.Command, "error", err)
-		if err != nil {
-			out.Status.Command, out.Status.Reason = "", "the command could not be put into the queue: "+err.Error()
+		if err = r.ask(ctx, s, a, out.Status.Command); err != nil {
+			out.Status.Command, out.Status.Reason = "", "the command could not be put into the queue: "+record.Words(err)
 		}
 	}
 	if !apierrors.IsConflict(err) && !equality.Semantic.DeepEqual(*a.status, out.Status) {
@@ -100,6 +140,15 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{RequeueAfter: lookAgain}, nil
 }
 
+// ask puts the command into the queue.
+func (r *Requests) ask(ctx context.Context, s *sight, a asked, command string) error {
+	ctx, cancel := context.WithTimeout(ctx, outsidePatience)
+	defer cancel()
+	err := r.amend(ctx, s, func(f *control.Folder, _ map[string]string) error { return a.add(ctx, s, f, command) })
+	log.FromContext(ctx).Info("asked of the daemons", "cluster", a.cluster, "command", command, "error", err)
+	return err
+}
+
 // see is a request with its cluster, and what becomes of it; no object: there is nothing to do. No sight: there is no cluster.
 // Whether another cluster has the same store is not looked for: a cluster that has a record goes on beside such a rival.
 func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.ObjectKey) (*sight, client.Object, request.Outcome, error) {
@@ -111,10 +160,19 @@ func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.O
 	if o.GetDeletionTimestamp() != nil || a.status.Ended() {
 		return nil, nil, request.Outcome{}, nil
 	}
-	seen := request.Seen{Cluster: a.cluster, Command: control.CommandName(o.GetCreationTimestamp().Time, string(o.GetUID())), Shown: *a.status}
-	seen.Late = a.lasts > 0 && r.now().Sub(o.GetCreationTimestamp().Time) > a.lasts
 	ec := &v1alpha1.EtcdCluster{}
 	err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: a.cluster}, ec)
+	if err == nil && ec.Spec.Hosts != nil { // whose record is read past any cache, and once: so is the request
+		o = r.kind.object()
+		if err := r.Live.Get(ctx, key, o); err != nil {
+			return nil, nil, request.Outcome{}, err
+		}
+		if a = r.kind.read(o); o.GetDeletionTimestamp() != nil || a.status.Ended() {
+			return nil, nil, request.Outcome{}, nil
+		}
+	}
+	seen := request.Seen{Cluster: a.cluster, Command: control.CommandName(o.GetCreationTimestamp().Time, string(o.GetUID())), Shown: *a.status}
+	seen.Late = a.lasts > 0 && r.now().Sub(o.GetCreationTimestamp().Time) > a.lasts
 	if apierrors.IsNotFound(err) {
 		return nil, o, request.Next(seen), nil
 	}
@@ -127,22 +185,36 @@ func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.O
 	} else {
 		s, err = r.gather(ctx, from, ec)
 	}
+	if err == nil {
+		err = s.hearOf(ctx, &seen)
+	}
 	if err != nil {
 		return nil, nil, request.Outcome{}, err
 	}
-	seen.World = &s.world
-	if f := s.readable(); f != nil {
-		told := s.told
-		if !s.world.Reports() {
-			told = nil
-		}
-		if seen.Heard, err = record.Hear(ctx, f, seen.Command, told); err != nil {
-			return nil, nil, request.Outcome{}, fmt.Errorf("look for command %s: %w", seen.Command, err)
-		}
-		seen.Opening = request.Opening(s.world.Intent, seen.Command, told)
-	}
-	seen.Hindrance = a.hinders(s, seen.Heard)
+	seen.World, seen.Hindrance = &s.world, a.hinders(s, seen.Heard)
 	return s, o, request.Next(seen), nil
+}
+
+// hearOf reads what the record says of a command. That the store of bare hosts does not answer is a part of what is seen.
+func (s *sight) hearOf(ctx context.Context, seen *request.Seen) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, outsidePatience)
+	defer cancel()
+	f, told := s.readable(), s.told
+	if f == nil {
+		return nil
+	}
+	if !s.world.Reports() {
+		told = nil
+	}
+	switch seen.Heard, err = record.Hear(ctx, f, seen.Command, told); {
+	case err == nil:
+		seen.Opening = request.Opening(s.world.Intent, seen.Command, told)
+	case s.outside != nil:
+		s.world.Bars = record.Words(err)
+	default:
+		return fmt.Errorf("look for command %s: %w", seen.Command, err)
+	}
+	return nil
 }
 
 // Setup has the manager run the loop.

@@ -13,7 +13,7 @@ import (
 
 // Restores is the loop for EtcdRestores.
 func (r *Reconciler) Restores() *Requests {
-	return &Requests{r, requestKind{
+	return &Requests{Reconciler: r, kind: requestKind{
 		object: func() client.Object { return &v1alpha1.EtcdRestore{} },
 		list:   func() client.ObjectList { return &v1alpha1.EtcdRestoreList{} },
 		read: func(o client.Object) asked {
