@@ -380,55 +380,41 @@ func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder,
 // errKilled is what an operator sees that is killed: none of its writes arrive any more.
 var errKilled = errors.New("killed")
 
-// operator is one, without a cache. After so many writes it is killed; negative: it lives.
+// operator is one, without a cache. After so many writes that took effect it is killed, and none of its writes arrive any more;
+// negative: it lives.
 func operator(c client.Client, lives int, now func() time.Time) (*reconcile.Reconciler, func() int) {
 	writes := 0
-	write := func() error {
+	write := func(do func() error) error {
 		if lives >= 0 && writes >= lives {
 			return errKilled
 		}
-		writes++
-		return nil
+		err := do()
+		if err == nil {
+			writes++
+		}
+		return err
 	}
 	counted := interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			return cmp.Or(write(), c.Create(ctx, o, opts...))
+			return write(func() error { return c.Create(ctx, o, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			if err := write(); err != nil {
-				return err
-			}
-			return c.Delete(ctx, o, opts...)
+			return write(func() error { return c.Delete(ctx, o, opts...) })
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			if err := write(); err != nil {
-				return err
-			}
-			return c.Update(ctx, o, opts...)
+			return write(func() error { return c.Update(ctx, o, opts...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			if err := write(); err != nil {
-				return err
-			}
-			return c.Patch(ctx, o, p, opts...)
+			return write(func() error { return c.Patch(ctx, o, p, opts...) })
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, o applyConfiguration, opts ...client.ApplyOption) error {
-			if err := write(); err != nil {
-				return err
-			}
-			return c.Apply(ctx, o, opts...)
+			return write(func() error { return c.Apply(ctx, o, opts...) })
 		},
 		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, made client.Object, opts ...client.SubResourceCreateOption) error {
-			if err := write(); err != nil {
-				return err
-			}
-			return c.SubResource(sub).Create(ctx, o, made, opts...)
+			return write(func() error { return c.SubResource(sub).Create(ctx, o, made, opts...) })
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			if err := write(); err != nil {
-				return err
-			}
-			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			return write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 	})
 	return &reconcile.Reconciler{Cached: counted, Live: counted, Writer: &act.Writer{Client: counted, Live: counted}, Image: "localhost/etcdadm:1", Now: now}, func() int { return writes }

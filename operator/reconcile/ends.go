@@ -48,12 +48,15 @@ func (r *Reconciler) keepData(ctx context.Context, s *sight) error {
 	yes := "true"
 	kept := map[string]*string{shape.LabelKept: &yes}
 	for _, o := range append(s.secrets, s.records()...) {
+		if o.GetLabels()[shape.LabelKept] == yes {
+			continue
+		}
 		if err := r.Writer.Mark(ctx, o, kept, nil); err != nil {
 			return err
 		}
 	}
 	for _, h := range s.hosts {
-		if h.claim == nil {
+		if h.claim == nil || h.claim.Labels[shape.LabelKept] == yes && !slices.Contains(h.claim.Finalizers, shape.Finalizer) {
 			continue
 		}
 		claim := h.claim.DeepCopy()
