@@ -8,25 +8,28 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/durable"
 )
 
-// Copy copies a backup into another store, under its name, byte for byte. What
-// passes is checked as by Open, as far as the identities allow, and only what is
-// good is listed there. Its verifications are of the copy that they looked at, so
-// they stay behind; so do pins. Errors: ErrExists, ErrNoBackup, ErrDamaged.
-func (c *Catalogue) Copy(ctx context.Context, name backup.Name, to *Catalogue, ids Identities) (Backup, error) {
-	b, err := c.copyTo(ctx, name, to, ids)
+// Copy copies a backup into another store, under its name, byte for byte, where it
+// is kept until a time at least; zero: as its writer said. What passes is checked as
+// by Open, as far as the identities allow, and only what is good is listed there. Its
+// verifications are of the copy that they looked at, so they stay behind; so do pins.
+// A copy of it that is there already is not made again. Errors: ErrExists of another
+// backup, or of an unfinished one, under that name; ErrNoBackup, ErrDamaged.
+func (c *Catalogue) Copy(ctx context.Context, name backup.Name, to *Catalogue, ids Identities, until time.Time) (Backup, error) {
+	b, err := c.copyTo(ctx, name, to, ids, until)
 	if err != nil {
 		return Backup{}, fmt.Errorf("copy backup %s: %w", name, err)
 	}
 	return b, nil
 }
 
-func (c *Catalogue) copyTo(ctx context.Context, name backup.Name, to *Catalogue, ids Identities) (Backup, error) {
+func (c *Catalogue) copyTo(ctx context.Context, name backup.Name, to *Catalogue, ids Identities, until time.Time) (Backup, error) {
 	b, err := c.get(ctx, name)
 	if err != nil {
 		return Backup{}, err
@@ -39,11 +42,15 @@ func (c *Catalogue) copyTo(ctx context.Context, name backup.Name, to *Catalogue,
 		return Backup{}, err
 	}
 	w, err := to.take(ctx, name, b.File)
+	if errors.Is(err, ErrExists) {
+		return to.copied(ctx, b, until)
+	}
 	if err != nil {
 		return Backup{}, err
 	}
 	m, err := c.transfer(ctx, b, w, ids)
 	if err == nil {
+		keepUntil(&m, until)
 		err = w.publish(ctx, m.Encode(), meta)
 	}
 	if err != nil {
@@ -51,6 +58,30 @@ func (c *Catalogue) copyTo(ctx context.Context, name backup.Name, to *Catalogue,
 		return Backup{}, err
 	}
 	return to.get(ctx, name)
+}
+
+// copied is the copy of a backup that is there already.
+func (c *Catalogue) copied(ctx context.Context, b Backup, until time.Time) (Backup, error) {
+	there, err := c.get(ctx, b.Name)
+	if err == nil && (there.Err != nil || there.Manifest == nil || b.Manifest == nil || b.Manifest.Stored.IsZero() || there.Manifest.Stored != b.Manifest.Stored) {
+		err = errors.New("it is not known to be the same")
+	}
+	if err != nil {
+		return Backup{}, fmt.Errorf("%w under that name: %w", ErrExists, err)
+	}
+	if !until.After(there.Manifest.KeepUntil) {
+		return there, nil
+	}
+	if err := c.change(ctx, b.Name, func(m *backup.Manifest) { keepUntil(m, until) }); err != nil {
+		return Backup{}, err
+	}
+	return c.get(ctx, b.Name)
+}
+
+func keepUntil(m *backup.Manifest, at time.Time) {
+	if at.After(m.KeepUntil) {
+		m.KeepUntil = at.UTC().Truncate(time.Second)
+	}
 }
 
 // transfer streams a snapshot from one store to the other, and gives the

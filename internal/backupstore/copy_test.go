@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"time"
 
 	"etcdadm.io/backup"
 	"etcdadm.io/internal/blob/memory"
@@ -22,7 +23,7 @@ func TestCopy(t *testing.T) {
 		}
 		for _, with := range []Identities{ids, {}} {
 			to := New(memory.New())
-			got, err := c.Copy(t.Context(), b.Name, to, with)
+			got, err := c.Copy(t.Context(), b.Name, to, with, time.Time{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,8 +33,21 @@ func TestCopy(t *testing.T) {
 			if read, err := read(t, to, b.Name, ids); err != nil || !bytes.Equal(read, data) {
 				t.Errorf("read the copy: %d bytes, %v", len(read), err)
 			}
-			if _, err := c.Copy(t.Context(), b.Name, to, with); !errors.Is(err, ErrExists) {
-				t.Errorf("again: %v", err)
+			until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+			for _, at := range []time.Time{until, until.Add(-time.Minute)} {
+				if again, err := c.Copy(t.Context(), b.Name, to, with, at); err != nil || again.Manifest.Stored != b.Manifest.Stored || !again.Manifest.KeepUntil.Equal(until) {
+					t.Errorf("again: %+v, %v", again.Manifest, err)
+				}
+			}
+			if later, err := c.Copy(t.Context(), b.Name, New(memory.New()), with, until); err != nil || !later.Manifest.KeepUntil.Equal(until) {
+				t.Errorf("kept for longer: %+v, %v", later.Manifest, err)
+			}
+			other := memory.New()
+			if _, err := New(other).take(t.Context(), b.Name, b.File); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Copy(t.Context(), b.Name, New(other), with, time.Time{}); !errors.Is(err, ErrExists) || !errors.As(err, new(*IncompleteError)) {
+				t.Errorf("beside an unfinished one: %v", err)
 			}
 		}
 		for _, cut := range []bool{false, true} {
@@ -46,7 +60,7 @@ func TestCopy(t *testing.T) {
 			})
 			to := memory.New()
 			for _, with := range []Identities{ids, {}} {
-				if _, err := c.Copy(t.Context(), b.Name, New(to), with); !errors.Is(err, ErrDamaged) {
+				if _, err := c.Copy(t.Context(), b.Name, New(to), with, time.Time{}); !errors.Is(err, ErrDamaged) {
 					t.Errorf("of a damaged one: %v", err)
 				}
 			}
@@ -54,7 +68,7 @@ func TestCopy(t *testing.T) {
 				t.Errorf("left behind: %q", k)
 			}
 		}
-		if _, err := c.Copy(t.Context(), "2026-01-01T00:00:00Z-000009", New(memory.New()), ids); !errors.Is(err, ErrNoBackup) {
+		if _, err := c.Copy(t.Context(), "2026-01-01T00:00:00Z-000009", New(memory.New()), ids, time.Time{}); !errors.Is(err, ErrNoBackup) {
 			t.Errorf("of none: %v", err)
 		}
 		// Without a manifest it is its own checksum that counts.
@@ -62,10 +76,10 @@ func TestCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := memory.New()
-		if got, err := c.Copy(t.Context(), b.Name, New(to), ids); !errors.Is(err, ErrDamaged) {
+		if got, err := c.Copy(t.Context(), b.Name, New(to), ids, time.Time{}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("of a damaged one without a manifest: %+v, %v", got, err)
 		}
-		if _, err := c.Copy(t.Context(), b.Name, New(to), Identities{}); b.Encoding.Encrypted && !errors.Is(err, ErrEncrypted) {
+		if _, err := c.Copy(t.Context(), b.Name, New(to), Identities{}, time.Time{}); b.Encoding.Encrypted && !errors.Is(err, ErrEncrypted) {
 			t.Errorf("of an encrypted one without anything to judge it by: %v", err)
 		}
 	})
@@ -80,7 +94,7 @@ func TestEveryFaultOfCopying(t *testing.T) {
 	for n := range 20 {
 		store := memory.New()
 		calls := faulty(store, n, memory.Fault{Err: gone})
-		_, err := from.Copy(t.Context(), b.Name, New(store), ids)
+		_, err := from.Copy(t.Context(), b.Name, New(store), ids, time.Time{})
 		if calls.Load() <= int64(n) {
 			if n < 5 || err != nil {
 				t.Fatalf("only %d calls, %v", calls.Load(), err)

@@ -197,7 +197,7 @@ func TestBrokenTransferIsNoDamage(t *testing.T) {
 				if errors.Is(got, ErrDamaged) || got == nil || v != (backup.Verification{}) {
 					t.Errorf("%v after %d bytes: %+v, %v", err, n, v, got)
 				}
-				if _, got := c.Copy(t.Context(), b.Name, New(memory.New()), ids); errors.Is(got, ErrDamaged) || got == nil {
+				if _, got := c.Copy(t.Context(), b.Name, New(memory.New()), ids, time.Time{}); errors.Is(got, ErrDamaged) || got == nil {
 					t.Errorf("copy, %v after %d bytes: %v", err, n, got)
 				}
 			}
@@ -322,7 +322,7 @@ func TestV2(t *testing.T) {
 		t.Errorf("verify: %+v, %v", v, err)
 	}
 	to := New(memory.New())
-	if got, err := c.Copy(t.Context(), name, to, Identities{}); err != nil || !got.Meta.V2() {
+	if got, err := c.Copy(t.Context(), name, to, Identities{}, time.Time{}); err != nil || !got.Meta.V2() {
 		t.Errorf("copy: %+v, %v", got, err)
 	}
 	if v, err := to.Verify(t.Context(), name, Identities{}); err != nil || !v.OK {

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
+	"etcdadm.io/internal/blob/open"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/duration"
@@ -27,6 +31,9 @@ type backups struct {
 	queue
 	identity string
 	begins   bool // a copy may make the directory of its store
+	// variables is a directory with those of the store that is copied from, and keepFor how long the copy is kept at least.
+	variables string
+	keepFor   time.Duration
 	// told is the store's URL where a daemon told it; empty: a person did.
 	told string
 }
@@ -42,6 +49,10 @@ func (b *backups) catalogue(ctx context.Context) (*backupstore.Catalogue, error)
 // open opens the store of the backups that was named, or that the daemons have; these were asked only then.
 func (b *backups) open(ctx context.Context, p purpose) (blob.Store, *cluster.Observation, error) {
 	var o *cluster.Observation
+	if b.variables != "" {
+		store, err := b.openGiven(ctx)
+		return store, nil, err
+	}
 	if b.store == "" {
 		var err error
 		if o, err = b.look(ctx); err != nil {
@@ -53,6 +64,29 @@ func (b *backups) open(ctx context.Context, p purpose) (blob.Store, *cluster.Obs
 	}
 	store, err := b.openBackups(ctx, o, p)
 	return store, o, b.elsewhere(err)
+}
+
+// openGiven opens a store by its own variables, and by nothing else of this process's environment.
+func (b *backups) openGiven(ctx context.Context) (blob.Store, error) {
+	const advice = "name a directory with a file for each variable, such as S3_ACCESS_KEY_ID, and the store that they are of by --store"
+	files, err := os.ReadDir(b.variables)
+	if err != nil || b.store == "" {
+		return nil, usage(advice, "--store-variables: %w", cmp.Or(err, errors.New("--store is missing")))
+	}
+	given := map[string]string{}
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), ".") { // a Secret that is mounted has directories beside its files
+			continue
+		}
+		value, err := regular.Read(filepath.Join(b.variables, f.Name()), regular.SmallSize)
+		if err != nil {
+			return nil, usage(advice, "--store-variables: %w", err)
+		}
+		given[f.Name()] = strings.TrimSuffix(string(value), "\n")
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return open.Open(ctx, b.store, open.Options{ReadOnly: true, Given: given})
 }
 
 // elsewhere says of a store whose URL a daemon told, and that cannot be reached, that the
@@ -199,6 +233,8 @@ func (b *backups) download(ctx context.Context, c *backupstore.Catalogue, name b
 func (b *backups) copyCommand() *cobra.Command {
 	c := b.named("copy NAME STORE", "Copy a backup into another store", b.copy, 1)
 	c.Flags().BoolVar(&b.begins, "create-store", false, "make the directory of a file:// store that does not exist")
+	c.Flags().StringVar(&b.variables, "store-variables", "", "directory with a file for each variable by which --store is reached, where those of the environment are of STORE alone")
+	c.Flags().Var(dayDuration{&b.keepFor}, "keep-for", "keep the copy at least for so long, such as 1d, whatever the cluster of STORE keeps")
 	return c
 }
 
@@ -215,7 +251,11 @@ func (b *backups) copy(ctx context.Context, c *backupstore.Catalogue, name backu
 	if err != nil {
 		return notMounted(err)
 	}
-	if _, err := c.Copy(ctx, name, backupstore.New(store), ids); err != nil {
+	var until time.Time
+	if b.keepFor > 0 {
+		until = time.Now().Add(b.keepFor)
+	}
+	if _, err := c.Copy(ctx, name, backupstore.New(store), ids, until); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "copied %s\n", name)
