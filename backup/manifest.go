@@ -30,6 +30,7 @@ const (
 	ReasonBeforeVersion Reason = "before-version" // before the version of the cluster changes
 	ReasonBeforeRestore Reason = "before-restore" // the last of a generation that another one replaces
 	ReasonCopied        Reason = "copied"         // found in another store, of a writer that gave no reason
+	ReasonExtracted     Reason = "extracted"      // made of the data of stopped members
 )
 
 // Manifest is what is known of a backup beyond its meta. It is written before

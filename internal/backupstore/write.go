@@ -26,6 +26,8 @@ const (
 
 // Request says what a backup is of, and how it is to be stored.
 type Request struct {
+	// Name is the backup's; empty: one that is free, of the time at which it begins. One that is not free is ErrExists.
+	Name backup.Name
 	// Meta is written as it is, but for a missing timestamp. Its EtcdVersion
 	// must be there.
 	Meta backup.Meta
@@ -87,6 +89,9 @@ func (c *Catalogue) newWriting(ctx context.Context, req Request, at time.Time) (
 	}
 	if req.Meta.EtcdVersion.IsZero() {
 		return nil, errors.New("the version of etcd is missing")
+	}
+	if req.Name != "" {
+		return c.take(ctx, req.Name, e.File())
 	}
 	for range mostNames {
 		name, err := drawName(at)

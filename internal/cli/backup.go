@@ -144,7 +144,7 @@ func backupCommand(program daemon.Program) *cobra.Command {
 		b.named("verify NAME", "Download a backup and verify all of it", b.verify, 0),
 		b.drill(program), b.prune(),
 		b.named("download NAME FILE", "Write a backup's snapshot into a file, unpacked and checked", b.download, 1),
-		b.copyCommand(),
+		b.copyCommand(), b.extract(program),
 		b.named("pin NAME REASON", "Keep a backup from being pruned; an empty reason ends that", b.pin, 1),
 	)
 	return c

@@ -39,6 +39,7 @@ ETCDADM_BACKUP_STORE=s3://BUCKET/FOLDER etcdadm auto --cluster-name=etcd --data-
 	"backup create":      `etcdadm backup create --wait 2m`,
 	"backup download":    `etcdadm backup download NAME /tmp/snapshot.db`,
 	"backup drill":       `etcdadm backup drill NAME`,
+	"backup extract":     `etcdadm backup extract /mnt/copy-1 /mnt/copy-2 /mnt/copy-3 --store s3://BUCKET/FOLDER`,
 	"backup list":        `etcdadm backup list --store s3://BUCKET/FOLDER -o json`,
 	"backup pin":         `etcdadm backup pin NAME "before the move to 3.7"`,
 	"backup prune":       `etcdadm backup prune --dry-run`,

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/progress"
@@ -60,7 +61,7 @@ in -o json. For a cluster with daemons that lost its quorum use "etcdadm recover
 }
 
 func extractFile(ctx context.Context, o *fileRestore, finder *release.Finder, dir, file string) (extractedFile, error) {
-	dir, err := memberData(dir)
+	dir, ran, err := memberData(dir)
 	if err != nil {
 		return extractedFile{}, err
 	}
@@ -72,7 +73,11 @@ func extractFile(ctx context.Context, o *fileRestore, finder *release.Finder, di
 	case err != nil:
 		return extractedFile{}, err
 	}
-	with, err := o.tool(ctx, finder, snapshot.Info{StorageVersion: s.StorageVersion, ClusterVersion: s.ClusterVersion})
+	wrote := snapshot.Info{StorageVersion: s.StorageVersion, ClusterVersion: s.ClusterVersion}
+	if wrote.StorageVersion == "" && !ran.IsZero() { // of a young cluster the database does not say it yet
+		wrote.StorageVersion = ran.String()
+	}
+	with, err := o.tool(ctx, finder, wrote)
 	if err != nil {
 		return extractedFile{}, err
 	}
@@ -85,19 +90,20 @@ func extractFile(ctx context.Context, o *fileRestore, finder *release.Finder, di
 	return out, err
 }
 
-// memberData is etcd's directory: the one that was named, or that of the member which a daemon's directory has.
-func memberData(dir string) (string, error) {
+// memberData is etcd's directory: the one that was named, or that of the member which a daemon's directory has, with the
+// release that the daemon ran it by.
+func memberData(dir string) (string, cluster.Version, error) {
 	if _, err := os.Stat(filepath.Join(dir, "member")); err == nil {
-		return dir, nil
+		return dir, cluster.Version{}, nil
 	}
 	s, err := datadir.KnownState(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", usage("name etcd's data directory, which has member/ in it, or a daemon's --data-dir", "%s has no member's data", dir)
+		return "", cluster.Version{}, usage("name etcd's data directory, which has member/ in it, or a daemon's --data-dir", "%s has no member's data", dir)
 	case err != nil:
-		return "", err
+		return "", cluster.Version{}, err
 	case s.Local.Token == "":
-		return "", usage("look into data-trashcan/ there for what was set aside", "the daemon of %s carries no member", dir)
+		return "", cluster.Version{}, usage("look into data-trashcan/ there for what was set aside", "the daemon of %s carries no member", dir)
 	}
-	return filepath.Join(dir, "data", s.Local.Token), nil
+	return filepath.Join(dir, "data", s.Local.Token), s.Local.Version, nil
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"etcdadm.io/backup"
 	"etcdadm.io/internal/testetcd"
 )
 
@@ -47,5 +49,79 @@ func TestSnapshotExtract(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(m.DataDir, "member")); err != nil {
 		t.Error(err)
+	}
+}
+
+// The furthest of stopped members becomes a backup in a store, of which nothing is missing that a client was told; the same again
+// is the same, and members of two clusters, one that runs and another backup's name are refused.
+func TestBackupExtract(t *testing.T) {
+	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36, Members: 3})
+	put := func(key string) {
+		t.Helper()
+		for ends := time.Now().Add(time.Minute); ; { // another one is elected where the leader was killed
+			_, err := c.Client(t).Put(t.Context(), key, "x")
+			if err == nil {
+				return
+			}
+			if time.Now().After(ends) {
+				t.Fatal(err)
+			}
+		}
+	}
+	put("a")
+	if err := c.Kill(t.Context(), 0, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	put("b")
+	cache, err := testetcd.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, url := aStore(t)
+	const name = "2026-11-20T03:00:00Z-000007"
+	args := []string{"backup", "extract", c.Members[0].DataDir, c.Members[1].DataDir, "--store", url, "--release-dir", cache, "--keep-for", "1d"}
+	if code, out, errs := runEtcdadm(append(args, "--name", name)...); code != ExitUnsafe || !strings.Contains(errs, "stop that etcd first") {
+		t.Errorf("of a member that runs: %d %s %s", code, out, errs)
+	}
+	for i := range 2 {
+		if err := c.Kill(t.Context(), i+1, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := append([]string{"backup", "extract", c.Members[1].DataDir, c.Members[1].DataDir}, args[4:]...)
+	if code, _, errs := runEtcdadm(one...); code != ExitUnsafe || !strings.Contains(errs, "the data of 1 of 3 voters is named, and what was acknowledged is known to be in that of 2") {
+		t.Errorf("of one twice: %d %s", code, errs)
+	}
+	if code, _, errs := runEtcdadm(append(one, "--accept-fewer")...); code != ExitOK {
+		t.Errorf("of one twice, accepted: %d %s", code, errs)
+	}
+	for range 2 {
+		if code, out, errs := runEtcdadm(append(args, "--name", name)...); code != ExitOK || !strings.Contains(out, "made backup "+name) || !strings.Contains(out, c.Members[1].DataDir) {
+			t.Fatalf("%d %s %s", code, out, errs)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "snapshot.db")
+	if code, _, errs := runEtcdadm("backup", "download", name, file, "--store", url); code != ExitOK {
+		t.Fatal(errs)
+	}
+	if code, out, errs := runEtcdadm("snapshot", "status", file, "-o", "json"); code != ExitOK || !strings.Contains(out, `"keys": 2`) {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, name, backup.FileManifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := backup.ParseManifest(data); err != nil || m.Reason != backup.ReasonExtracted || time.Until(m.KeepUntil) < 23*time.Hour {
+		t.Errorf("%+v, %v", m, err)
+	}
+	other := testetcd.Start(t, testetcd.Config{Version: testetcd.V36})
+	if err := other.Kill(t.Context(), 0, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := runEtcdadm(append(args, other.Members[0].DataDir)...); code != ExitUnsafe || !strings.Contains(errs, "name the directories of one cluster") {
+		t.Errorf("of two clusters: %d %s", code, errs)
+	}
+	if code, _, errs := runEtcdadm("backup", "extract", other.Members[0].DataDir, "--store", url, "--release-dir", cache, "--name", name); code != ExitError || !strings.Contains(errs, "is of something else") {
+		t.Errorf("over another backup: %d %s", code, errs)
 	}
 }
