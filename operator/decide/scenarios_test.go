@@ -81,8 +81,12 @@ func text(d Decision) string {
 func wayOut(w *World) string {
 	switch way := w.WayOut(); {
 	case way == nil:
+	case way == nil && len(w.Stranded()) > 0:
+		return fmt.Sprintf("no pod of a voter runs: a person gives %v up\n", w.Stranded())
 		return ""
 	case way.Survivor != "":
+	case len(way.GiveUp) > 0:
+		return fmt.Sprintf("way out: a person gives %v up\n", way.GiveUp)
 		return fmt.Sprintf("way out: what %s has, without %v\n", way.Survivor, way.Lost)
 	case way.Proven:
 		return fmt.Sprintf("way out: the newest proven backup, without %v\n", way.Lost)

@@ -56,7 +56,7 @@ func worlds(t *rapid.T) World {
 		w.Record.Begun = Begun{Backup: names.Draw(t, "begun"), Queued: rapid.Bool().Draw(t, "queued"), Asked: rapid.Bool().Draw(t, "asked")}
 	}
 	if rapid.Bool().Draw(t, "told") {
-		w.Told = &Told{ProvenName: names.Draw(t, "proven name"), BackedName: names.Draw(t, "backed name"), Blockers: rapid.SampledFrom([][]string{nil, {noQuorum}, {noMembers}, {"no-host"}}).Draw(t, "blockers"), At: moment.Draw(t, "at"), AllUp: rapid.Bool().Draw(t, "up"), Backed: moment.Draw(t, "backed"), Proven: moment.Draw(t, "proven")}
+		w.Told = &Told{ProvenName: names.Draw(t, "proven name"), BackedName: names.Draw(t, "backed name"), Blockers: rapid.SampledFrom([][]string{nil, {NoQuorum}, {noMembers}, {"no-host"}}).Draw(t, "blockers"), At: moment.Draw(t, "at"), AllUp: rapid.Bool().Draw(t, "up"), Backed: moment.Draw(t, "backed"), Proven: moment.Draw(t, "proven")}
 		w.Told.Seen = moment.Draw(t, "seen")
 		for _, h := range some("heard") {
 			w.Told.Hosts = append(w.Told.Hosts, ToldHost{Name: h, Carries: rapid.Bool().Draw(t, "carries"), Spent: rapid.Bool().Draw(t, "spent")})
@@ -187,8 +187,11 @@ func TestWaysOut(t *testing.T) {
 			}
 		}
 		for _, h := range w.Hosts {
-			if way.Survivor == "" && !slices.Contains(w.Told.Blockers, noMembers) && slices.Contains(w.votersHosts(), h.Name) && !h.volumeGone() {
-				t.Fatalf("a backup is offered, and %s has its volume", h.Name)
+			if way.Survivor == "" && len(way.GiveUp) == 0 && !slices.Contains(w.Told.Blockers, noMembers) && slices.Contains(w.votersHosts(), h.Name) && !h.volumeGone() && h.Claim != ClaimLeaving {
+				t.Fatalf("a backup is offered, and %s has its volume, which nobody gave up", h.Name)
+			}
+			if slices.Contains(way.GiveUp, h.Name) && (!w.lost(h) || !w.votes(h.Name)) {
+				t.Fatalf("%s is to be given up, and is silent since %s", h.Name, h.SilentSince)
 			}
 		}
 	})

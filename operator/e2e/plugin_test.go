@@ -42,6 +42,17 @@ func (h *hand) tell(s control.Status) {
 	must(h.t, h.c.Update(h.t.Context(), view.Status))
 }
 
+// age has the daemons have told for the last time so long ago.
+func (h *hand) age(d time.Duration) {
+	h.t.Helper()
+	m := &corev1.ConfigMap{}
+	must(h.t, h.c.Get(h.t.Context(), h.key(h.name+"-status"), m))
+	s, _, err := record.Of(&corev1.ConfigMap{}, m).Folder("").ReadStatus(h.t.Context())
+	must(h.t, err)
+	s.At = s.At.Add(-d)
+	h.tell(s)
+}
+
 func says(t *testing.T, text string, want ...string) {
 	t.Helper()
 	for _, w := range want {

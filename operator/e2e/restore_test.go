@@ -8,12 +8,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/reconcile"
+	"etcdadm.io/operator/shape"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -315,7 +319,7 @@ func TestAllVolumesLost(t *testing.T) {
 	if !strings.Contains(text, `source: {backup: "`+name+`"}`) || !strings.Contains(text, `lost: ["main-1"]`) {
 		t.Errorf("it is\n%s", text)
 	}
-	if c := h.condition(v1alpha1.Available); c.Reason != "NoQuorum" && c.Reason != "NoMembers" || !strings.Contains(c.Message, "status.blockers has the EtcdRestore") {
+	if c := h.condition(v1alpha1.Available); c.Reason != "NoQuorum" && c.Reason != "NoMembers" || !strings.Contains(c.Message, "status.blockers has what to do") {
 		t.Errorf("%+v", c)
 	}
 	if s := h.restored(text); s.Phase != v1alpha1.Done || s.Backup != name {
@@ -338,6 +342,68 @@ func TestBeginsWithABackup(t *testing.T) {
 	h.generation(1)
 	m.put("k", "kept")
 	name := h.backed("first")
+// The machine of the only voter burned with its volume, and the claim is Bound for all that Kubernetes knows. What the EtcdCluster
+// shows has a person give the claim up first, and then restores the backup; the claim goes after that.
+func TestVolumesLostBehindClaims(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	m := withDaemons(h)
+	_, leads := manager(t, kube.config, ns, "one")
+	<-leads
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 1, version: 3.7.3, storage: {size: 8Gi}, replaceAfter: 30s, backup: {store: \"s3://b/"+ns+"\"}"))))
+	h.generation(1)
+	m.put("k", "kept")
+	name := h.backed("first")
+	h.settled(time.Minute, "the backup is told", func() error {
+		if is := h.see().Status.LastBackup; is == nil || is.Name != name {
+			return fmt.Errorf("%+v", is)
+		}
+		return nil
+	})
+	m.off["main-1"] = true
+	m.kill("main-1")
+	m.wipe("main-1")
+	pod := &corev1.Pod{}
+	must(t, h.c.Get(t.Context(), h.key("main-1-0"), pod))
+	tells(pod, corev1.ContainerStatus{Name: shape.ContainerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}})
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable})
+	must(t, h.c.Status().Update(t.Context(), pod))
+	h.settled(time.Minute, "the pod does not run", func() error {
+		is := h.see().Status
+		if slices.ContainsFunc(is.Blockers, func(b v1alpha1.Blocker) bool { return strings.Contains(b.Command, "delete") }) {
+			t.Fatalf("words of a moment ago are enough to give a volume up: %+v", is.Blockers)
+		}
+		if !slices.ContainsFunc(is.Blockers, func(b v1alpha1.Blocker) bool { return strings.Contains(b.Sentence, corev1.PodReasonUnschedulable) }) {
+			return fmt.Errorf("%+v", is.Blockers)
+		}
+		return nil
+	})
+	h.age(20 * time.Minute)
+	h.settled(time.Minute, "it is asked whether the volume is gone", func() error {
+		for _, b := range h.see().Status.Blockers {
+			if b.Code == "no-quorum" && b.Command == "kubectl --namespace="+ns+" delete --wait=false persistentvolumeclaims main-1" && strings.Contains(b.Sentence, "gone for good, and only then") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v %+v", h.see().Status.Blockers, h.see().Status.Hosts)
+	})
+	claim := &corev1.PersistentVolumeClaim{}
+	must(t, h.c.Get(t.Context(), h.key("main-1"), claim))
+	must(t, h.c.Delete(t.Context(), claim))
+	text := h.offered(2*time.Minute, "no-quorum")
+	if s := h.restored(text); s.Phase != v1alpha1.Done || s.Backup != name || !strings.Contains(text, `lost: ["main-1"]`) {
+		t.Fatalf("%+v by\n%s", s, text)
+	}
+	m.has("k", "kept")
+	h.generation(2)
+	h.settled(time.Minute, "the claim is gone", func() error {
+		if err := h.c.Get(t.Context(), h.key("main-1"), claim); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+}
+
 	h.settled(time.Minute, "it is proven", func() error {
 		if is := h.see().Status.ProvenBackup; is == nil || is.Name != name {
 			return fmt.Errorf("%+v", is)

@@ -116,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	case slices.ContainsFunc(d.Waits, func(w decide.Wait) bool { return w.Code == decide.Rolling }):
 		return ctrl.Result{RequeueAfter: lookRolling}, nil
-	case len(d.Waits) > 0 || len(d.Steps) > 1:
+	case len(d.Waits) > 0 || len(d.Steps) > 1 || slices.ContainsFunc(s.world.Hosts, func(h decide.Host) bool { return !h.SilentSince.IsZero() }):
 		return ctrl.Result{RequeueAfter: lookSoon}, nil
 	}
 	return ctrl.Result{RequeueAfter: lookAgain}, nil

@@ -266,7 +266,7 @@ func (o *hostObjects) tellPod(h *decide.Host, now time.Time) {
 		}
 	}
 	if h.Stuck == "" && now.Sub(o.pod.CreationTimestamp.Time) > decide.Slow {
-		h.Stuck = "NotStarted"
+		h.Stuck = decide.NotStarted
 	}
 	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
 		state := c.State

@@ -14,6 +14,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/duration"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
@@ -59,12 +60,17 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 					shown.Command = shape.InPod([]string{"--namespace=" + s.Cluster.Namespace}, s.speaker(), b.Command)
 				}
 				if way := s.World.WayOut(); way != nil && decide.LosesQuorum(b.Code) {
-					shown.Command = s.restore(way)
+					s.wayOut(&shown, way)
 				}
 				out.Blockers = append(out.Blockers, shown)
 			}
 		}
 		out.LastBackup, out.ProvenBackup = backup(t.Backup, out.LastBackup), backup(t.Proven, out.ProvenBackup)
+	}
+	if claims := s.World.Stranded(); len(claims) > 0 {
+		b := v1alpha1.Blocker{Code: decide.NoQuorum, Sentence: "no pod of a voter runs. Bring machines or volumes back: the members start again with all that was written"}
+		s.giveUp(&b, claims)
+		out.Blockers = append(out.Blockers, b)
 	}
 	for _, w := range s.Decision.Waits {
 		out.Blockers = append(out.Blockers, v1alpha1.Blocker{Code: string(w.Code), Sentence: w.Sentence, Command: w.Command})
@@ -95,6 +101,22 @@ func (s Seen) speaker() (pod string) {
 		}
 	}
 	return pod
+}
+
+// wayOut says what helps where the quorum is lost: an EtcdRestore, or what a person has to know before there is one.
+func (s Seen) wayOut(b *v1alpha1.Blocker, way *decide.WayOut) {
+	if len(way.GiveUp) == 0 {
+		b.Command = s.restore(way)
+		return
+	}
+	b.Sentence += ". No voter's host has answered for " + duration.Format(s.World.Want.ReplaceAfter)
+	s.giveUp(b, way.GiveUp)
+}
+
+// giveUp has a person say that volumes are gone which Kubernetes has for there.
+func (s Seen) giveUp(b *v1alpha1.Blocker, claims []string) {
+	b.Sentence += ". If their volumes are gone for good, and only then, delete their claims: no pod can use a deleted claim again, and the EtcdRestore of a backup is shown next"
+	b.Command = fmt.Sprintf("kubectl --namespace=%s delete --wait=false persistentvolumeclaims %s", cluster.ShellWord(s.Cluster.Namespace), strings.Join(claims, " "))
 }
 
 // restore is the EtcdRestore that a way out is, as a person makes it, again where the last one did not begin in time. Each word
@@ -212,14 +234,14 @@ func (s Seen) available(out *v1alpha1.ClusterStatus) condition {
 	case !s.fresh():
 		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Silent", "nobody has told lately whether a quorum serves"}
 	case out.Voters == 0 && s.World.WayOut() != nil:
-		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "no member is left; status.blockers has the EtcdRestore to apply"}
+		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "no member is left; status.blockers has what to do"}
 	case out.Voters == 0 && s.World.Intent != nil && len(s.World.Intent.Voters) > 0:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", fmt.Sprintf("no member answers; %d are to vote", len(s.World.Intent.Voters))}
 	case out.Voters == 0:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "there are no members yet"}
 	case *out.Up <= out.Voters/2:
 		if s.World.WayOut() != nil {
-			return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost; status.blockers has the EtcdRestore to apply if it does not come back"}
+			return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost; status.blockers has what to do if it does not come back"}
 		}
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost"}
 	}
