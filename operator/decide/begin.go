@@ -9,6 +9,8 @@ import (
 type Origin struct {
 	Backup       string
 	NewestProven bool
+	// Elsewhere: it is not in the cluster's store, see Copy.
+	Elsewhere bool
 }
 
 // Begun is what is written of the backup that a new cluster begins with.
@@ -47,6 +49,9 @@ func (w *World) begin(d *Decision) (backup string, waits bool) {
 	case written.Asked && written.Backup == backup:
 		d.wait(BootstrapFailed, fmt.Sprintf("the cluster is to begin with backup %s, which was not restored: %s. Name another one in spec.bootstrap.restore.backup, or make an EtcdRestore of it without replaces to have it tried again", backup, written.Failed))
 		return "", false
+	}
+	if !w.copied(d, backup) {
+		return "", true
 	}
 	return backup, false
 }

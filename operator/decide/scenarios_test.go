@@ -18,7 +18,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven
+//	want size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere
 //	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked          without the line there is one, with the next number above all hosts
 //	budget 2
 //	spec count=3 hosts=1,2,3 hold                  without the line none is written
@@ -26,6 +26,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	told ago=1m seen=1m hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
 //	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due pod=no|going replace kept spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
+//	copy there done failed=WHY lacks=WHY waits=WHY       of the backup, from elsewhere
 //	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared full made=1m
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -80,13 +81,13 @@ func text(d Decision) string {
 // wayOut is what a person is shown where the quorum is lost.
 func wayOut(w *World) string {
 	switch way := w.WayOut(); {
-	case way == nil:
 	case way == nil && len(w.Stranded()) > 0:
 		return fmt.Sprintf("no pod of a voter runs: a person gives %v up\n", w.Stranded())
+	case way == nil:
 		return ""
-	case way.Survivor != "":
 	case len(way.GiveUp) > 0:
 		return fmt.Sprintf("way out: a person gives %v up\n", way.GiveUp)
+	case way.Survivor != "":
 		return fmt.Sprintf("way out: what %s has, without %v\n", way.Survivor, way.Lost)
 	case way.Proven:
 		return fmt.Sprintf("way out: the newest proven backup, without %v\n", way.Lost)
@@ -132,6 +133,8 @@ func read(t *testing.T, d *datadriven.TestData) World {
 			if b := &w.Record.Begun; b.Asked && !b.Queued {
 				b.Failed = "there is no such backup"
 			}
+		case "copy":
+			w.Copy = &Copy{Job: "copy-1", From: "s3://b/other", There: has(args, "there"), Done: has(args, "done"), Failed: args["failed"], Lacks: args["lacks"], Waits: args["waits"]}
 		case "budget":
 			w.Budget = number(words[1])
 		case "spec":
@@ -215,6 +218,9 @@ func wantOf(t *testing.T, args map[string]string) Want {
 		w.From = &Origin{NewestProven: true}
 	default:
 		w.From = &Origin{Backup: from}
+	}
+	if has(args, "elsewhere") {
+		w.From.Elsewhere = true
 	}
 	if has(args, "unsupported") {
 		w.Unsupported = []string{args["unsupported"]}

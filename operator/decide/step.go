@@ -15,7 +15,8 @@ const (
 	WriteSpec   Kind = "write-spec"
 	StartHost   Kind = "start-host"
 	AskBackup   Kind = "ask-backup"
-	AskPause    Kind = "ask-pause" // of a host, in place of another pause of the operator's
+	CopyBackup  Kind = "copy-backup" // into the cluster's store, by a Job
+	AskPause    Kind = "ask-pause"   // of a host, in place of another pause of the operator's
 	EndPause    Kind = "end-pause"
 	MarkStore   Kind = "mark-store" // of a cluster on bare hosts: who looks after it
 	AmendSpec   Kind = "amend-spec" // there: the EtcdCluster's own keys
@@ -60,7 +61,8 @@ type Step struct {
 	Held bool
 	// Options are those that the mark of a store names.
 	Options []string
-	// Begin is the backup that a new cluster begins with, which is written with the spec; empty: none, or it is written.
+	// Begin is the backup that a new cluster begins with, which is fetched first, or written with the spec; empty: none, or it is
+	// written.
 	Begin string
 	// Spent: as its host stops, it is written down that nothing but a removed member's data lies there.
 	Spent bool

@@ -54,6 +54,8 @@ type World struct {
 	Shared bool
 	// Taken are objects under names of this cluster that are somebody else's.
 	Taken []string
+	// Copy is that of the backup which a new cluster begins with; nil: none is made, or nobody has looked.
+	Copy *Copy
 	// StoreOf is another EtcdCluster, older than this one, with the same store.
 	StoreOf string
 	// NamespaceEnds and KindEnds: the namespace or the CRD is being deleted.

@@ -104,6 +104,9 @@ func (h *hand) turn(ctx context.Context) error {
 	if err := h.disruptions(ctx); err != nil {
 		return err
 	}
+	if err := h.work(ctx); err != nil {
+		return err
+	}
 	h.skip += h.pace
 	if h.real != nil {
 		return h.real.run(ctx, running)

@@ -210,6 +210,10 @@ func (m *machines) start(ctx context.Context, host string) error {
 		return err
 	}
 	args := []string{"-c", `mount --make-rprivate / && mount -t proc proc /proc && mount --bind "$0" /etc/hosts && exec "$@"`, m.hosts(), m.program}
+	env, err := m.environment(ctx, &set.Spec.Template.Spec.Containers[0])
+	if err != nil {
+		return err
+	}
 	for _, arg := range set.Spec.Template.Spec.Containers[0].Command[1:] {
 		flag, value, _ := strings.Cut(arg, "=")
 		switch flag {
@@ -220,6 +224,9 @@ func (m *machines) start(ctx context.Context, host string) error {
 		case "--leaves-dir":
 			arg = flag + "=" + at
 		case "--backup-store":
+			if len(env) > 0 { // a real one
+				break
+			}
 			if arg, err = m.store(value); err != nil {
 				return err
 			}
@@ -229,7 +236,7 @@ func (m *machines) start(ctx context.Context, host string) error {
 	}
 	cmd := exec.Command("sh", append(args, "--etcd-address="+m.address(host), "--release-dir="+cache)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + m.dir}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + m.dir}, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -128,14 +129,21 @@ func (h *hand) offered(limit time.Duration, code string) (text string) {
 }
 
 // An EtcdRestore is carried out once, although the operator is killed after each of its writes; and while its cluster is paused
-// it says so, and nothing begins.
+// it says so, and nothing begins. So is one whose backup is copied first.
 func TestRestoreOnceThoughKilled(t *testing.T) {
+	for name, source := range map[string]string{"own": "source: {backup: one}", "from": "source: {backup: one}, from: {store: \"s3://b/other\", credentials: {name: other}}"} {
+		t.Run(name, func(t *testing.T) { restoredOnce(t, source) })
+	}
+}
+
+func restoredOnce(t *testing.T, source string) {
 	_, ns := server(t)
 	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
 	lives, _ := operator(h.c, -1, nil)
 	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", "size: 1, version: 3.6.16, storage: {size: 1Gi}, backup: {store: \"s3://b/"+ns+"\"}"))))
 	must(t, h.settle(lives, "create", h.ready(1, 1)))
-	must(t, h.c.Create(t.Context(), object(t, ns, "kind: EtcdRestore\nmetadata: {name: r}\nspec: {cluster: main, replaces: 1, source: {backup: one}}")))
+	must(t, h.c.Create(t.Context(), object(t, ns, "kind: EtcdRestore\nmetadata: {name: r}\nspec: {cluster: main, replaces: 1, "+source+"}")))
+	must(t, h.c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "other"}}))
 	look := func(r *reconcile.Reconciler) (v1alpha1.RequestStatus, error) {
 		_, err := r.Restores().Reconcile(t.Context(), ctrl.Request{NamespacedName: h.key("r")})
 		is := &v1alpha1.EtcdRestore{}
@@ -176,6 +184,9 @@ func TestRestoreOnceThoughKilled(t *testing.T) {
 	must(t, h.settle(lives, "ready", h.ready(1, 1)))
 	if n, is := len(h.ended()), h.see().Status.Generation; n != 1 || is != 2 {
 		t.Errorf("%d commands ended, and it is generation %d", n, is)
+	}
+	if jobs, err := h.jobs(t.Context()); err != nil || len(jobs) != strings.Count(source, "from") {
+		t.Errorf("%d Jobs, %v", len(jobs), err)
 	}
 }
 
@@ -260,7 +271,6 @@ func TestRestores(t *testing.T) {
 		"missing": {"source: {backup: " + name + "}", "replaces: 3"},
 		"future":  {"replaces: 7, source: {newestProven: true}", "replaces: 3"},
 		"other":   {"replaces: 3, source: {backup: 2020-01-01T00:00:00Z-000001}", "there is no backup"},
-		"from":    {"replaces: 3, source: {backup: x}, from: {store: \"s3://b/other\"}", "NotSupported"},
 	} {
 		if s := h.restore(what, test.spec); s.Phase != v1alpha1.Failed || !strings.Contains(s.Reason, test.says) {
 			t.Errorf("%s: %+v", what, s)
@@ -329,19 +339,6 @@ func TestAllVolumesLost(t *testing.T) {
 	h.generation(2)
 }
 
-// A new cluster begins with a backup of another one, by name or with the newest that is proven; it does not begin empty where
-// there is none.
-func TestBeginsWithABackup(t *testing.T) {
-	_, ns := server(t)
-	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
-	m := withDaemons(h)
-	_, leads := manager(t, kube.config, ns, "one")
-	<-leads
-	const one = "size: 1, version: 3.7.3, storage: {size: 8Gi}"
-	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", one+`, backup: {store: "s3://b/`+ns+`", drillInterval: 2s}`))))
-	h.generation(1)
-	m.put("k", "kept")
-	name := h.backed("first")
 // The machine of the only voter burned with its volume, and the claim is Bound for all that Kubernetes knows. What the EtcdCluster
 // shows has a person give the claim up first, and then restores the backup; the claim goes after that.
 func TestVolumesLostBehindClaims(t *testing.T) {
@@ -404,6 +401,19 @@ func TestVolumesLostBehindClaims(t *testing.T) {
 	})
 }
 
+// A new cluster begins with a backup of another one, by name or with the newest that is proven; it does not begin empty where
+// there is none.
+func TestBeginsWithABackup(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	m := withDaemons(h)
+	_, leads := manager(t, kube.config, ns, "one")
+	<-leads
+	const one = "size: 1, version: 3.7.3, storage: {size: 8Gi}"
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", one+`, backup: {store: "s3://b/`+ns+`", drillInterval: 2s}`))))
+	h.generation(1)
+	m.put("k", "kept")
+	name := h.backed("first")
 	h.settled(time.Minute, "it is proven", func() error {
 		if is := h.see().Status.ProvenBackup; is == nil || is.Name != name {
 			return fmt.Errorf("%+v", is)

@@ -44,9 +44,14 @@ func TestRestricted(t *testing.T) {
 	must(t, c.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+label+`":"restricted"}}}`))))
 	ec := &v1alpha1.EtcdCluster{}
 	must(t, yaml.UnmarshalStrict([]byte(etcdCluster("main", plain)), ec))
-	set, err := shape.Cluster{Namespace: ns, Name: "main", UID: "12345678", Spec: ec.Spec, Image: "localhost/etcdadm:1"}.Set(1)
+	ec.Spec.Backup = &v1alpha1.BackupPolicy{Store: "s3://b/x"}
+	of := shape.Cluster{Namespace: ns, Name: "main", UID: "12345678", Spec: ec.Spec, Image: "localhost/etcdadm:1"}
+	set, err := of.Set(1)
 	must(t, err)
-	for name, spec := range map[string]corev1.PodSpec{"operator": deployment.Spec.Template.Spec, "host": set.Spec.Template.Spec} {
+	job, err := of.CopyJob(shape.Copy{Job: "copy-1", Backup: "x", Claims: []string{"a", "b"}})
+	must(t, err)
+	must(t, c.Create(t.Context(), job))
+	for name, spec := range map[string]corev1.PodSpec{"operator": deployment.Spec.Template.Spec, "host": set.Spec.Template.Spec, "copy": job.Spec.Template.Spec} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: spec}
 		if err := c.Create(t.Context(), pod); err != nil {
 			t.Errorf("the pod of the %s: %v", name, err)

@@ -195,6 +195,9 @@ func (s *sight) want() {
 	if b := spec.Bootstrap; b != nil && b.Restore != nil {
 		w.From = &decide.Origin{Backup: string(b.Restore.Backup), NewestProven: b.Restore.NewestProven}
 	}
+	if c := s.bootCopy(); c != nil {
+		w.From = &decide.Origin{Backup: c.Backup, Elsewhere: true}
+	}
 	if at := s.cluster.DeletionTimestamp; at != nil {
 		w.Deleted = at.Time
 	}
@@ -204,7 +207,7 @@ func (s *sight) want() {
 	}{
 		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
 		{"tls.rotate", spec.TLS != nil && spec.TLS.Rotate > 0},
-		{"bootstrap.claims", spec.Bootstrap != nil && len(spec.Bootstrap.Claims) > 0}, {"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil},
+		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil},
 	} {
 		if f.said {
 			w.Unsupported = append(w.Unsupported, "spec."+f.name)

@@ -19,6 +19,7 @@ import (
 	"etcdadm.io/operator/show"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -129,6 +130,11 @@ func (r *Reconciler) look(ctx context.Context, from client.Reader, ec *v1alpha1.
 	}
 	if err == nil && ec.Spec.Backup != nil {
 		err = r.rivals(ctx, from, s)
+	}
+	if err == nil {
+		if c := s.bootCopy(); c != nil {
+			s.world.Copy, err = r.copyOf(ctx, from, s, *c)
+		}
 	}
 	return s, err
 }
@@ -289,7 +295,7 @@ func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
 		Watches(&corev1.Secret{}, of, builder.OnlyMetadata)
 	for _, o := range []client.Object{
 		&corev1.ConfigMap{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{}, &corev1.Service{}, &corev1.ServiceAccount{},
-		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{},
+		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{}, &batchv1.Job{},
 	} {
 		b = b.Watches(o, of)
 	}

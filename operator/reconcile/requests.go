@@ -13,6 +13,7 @@ import (
 	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/request"
 	"etcdadm.io/operator/shape"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,6 +72,7 @@ type asked struct {
 	lasts   time.Duration // how long the word counts before the command is asked for; 0: for ever
 	hinders func(s *sight, h record.Heard) *request.Hindrance
 	add     func(ctx context.Context, s *sight, f *control.Folder, command string) error
+	copies  *copying // what has to be in the cluster's store before; nil: nothing
 }
 
 // Backups is the loop for EtcdBackups.
@@ -106,8 +108,8 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 	}
 	defer done()
 	s, o, out, err := r.see(ctx, r.Cached, r.Cached, q.NamespacedName)
-	old := s == nil || s.outside == nil // what was seen may be
-	if err == nil && out.Ask && old {   // the record is written on the version that was seen
+	old := s == nil || s.outside == nil             // what was seen may be
+	if err == nil && (out.Ask || out.Copy) && old { // the record is written on the version that was seen
 		s, o, out, err = r.see(ctx, r.Live, r.Cached, q.NamespacedName)
 	}
 	if err == nil && out.Status.Ended() && old { // which stays so
@@ -120,6 +122,13 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 	if out.Ask {
 		if err = r.ask(ctx, s, a, out.Status.Command); err != nil {
 			out.Status.Command, out.Status.Reason = "", "the command could not be put into the queue: "+record.Words(err)
+		}
+	}
+	if out.Copy {
+		err = r.startCopy(ctx, s, *a.copies)
+		log.FromContext(ctx).Info("a backup is copied", "cluster", a.cluster, "job", a.copies.Job, "error", err)
+		if err != nil {
+			out.Status.Reason = "the Job that copies the backup could not be made: " + err.Error()
 		}
 	}
 	if !apierrors.IsConflict(err) && !equality.Semantic.DeepEqual(*a.status, out.Status) {
@@ -136,6 +145,8 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, nil
 	case s != nil && s.outside != nil:
 		return ctrl.Result{RequeueAfter: lookOutsideSoon}, nil // no event tells
+	case a.copies != nil:
+		return ctrl.Result{RequeueAfter: lookSoon}, nil // nor what its pod waits for
 	}
 	return ctrl.Result{RequeueAfter: lookAgain}, nil
 }
@@ -191,6 +202,11 @@ func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.O
 	if err != nil {
 		return nil, nil, request.Outcome{}, err
 	}
+	if a.copies != nil && s.outside == nil {
+		if s.world.Copy, err = r.copyOf(ctx, from, s, *a.copies); err != nil {
+			return nil, nil, request.Outcome{}, err
+		}
+	}
 	seen.World, seen.Hindrance = &s.world, a.hinders(s, seen.Heard)
 	return s, o, request.Next(seen), nil
 }
@@ -231,10 +247,11 @@ func (r *Requests) Setup(m ctrl.Manager, workers int) error {
 		}
 		return all
 	}
+	labelled := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []ctrlreconcile.Request {
+		return unended(ctx, o, o.GetLabels()[shape.LabelCluster])
+	})
 	return ctrl.NewControllerManagedBy(m).For(r.kind.object()).WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []ctrlreconcile.Request {
-			return unended(ctx, o, o.GetLabels()[shape.LabelCluster])
-		})).
+		Watches(&corev1.ConfigMap{}, labelled).Watches(&batchv1.Job{}, labelled).
 		Watches(&v1alpha1.EtcdCluster{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []ctrlreconcile.Request {
 			return unended(ctx, o, o.GetName())
 		})).Complete(r)

@@ -8,6 +8,8 @@ import (
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/request"
+	"etcdadm.io/operator/shape"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -19,7 +21,7 @@ func (r *Reconciler) Restores() *Requests {
 		read: func(o client.Object) asked {
 			e := o.(*v1alpha1.EtcdRestore)
 			return asked{
-				cluster: e.Spec.Cluster, status: &e.Status, lasts: cluster.ConsentLasts,
+				cluster: e.Spec.Cluster, status: &e.Status, lasts: cluster.ConsentLasts, copies: copyFor(e),
 				hinders: func(s *sight, heard record.Heard) *request.Hindrance {
 					_, h := request.Restore(&s.world, &e.Spec, heard.First)
 					return h
@@ -34,5 +36,16 @@ func (r *Reconciler) Restores() *Requests {
 				},
 			}
 		},
+	}}
+}
+
+// copyFor is the copy that comes before a restore; nil: none does. The Job goes with the EtcdRestore.
+func copyFor(e *v1alpha1.EtcdRestore) *copying {
+	if e.Spec.From == nil {
+		return nil
+	}
+	return &copying{field: "spec.from", Copy: shape.Copy{
+		Job: "copy-" + string(e.UID), Backup: string(e.Spec.Source.Backup), From: e.Spec.From,
+		Owner: &metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "EtcdRestore", Name: e.Name, UID: e.UID},
 	}}
 }

@@ -61,6 +61,8 @@ func (r *Reconciler) take(ctx context.Context, s *sight, step decide.Step) error
 		return r.rollHost(ctx, s, step, h)
 	case decide.AskBackup:
 		return r.askBackup(ctx, s, step)
+	case decide.CopyBackup:
+		return r.startCopy(ctx, s, *s.bootCopy())
 	case decide.DropVolume:
 		if h.claim.DeletionTimestamp == nil {
 			return r.Writer.Delete(ctx, h.claim) // the next look sees it leaving, and takes the finalizer away

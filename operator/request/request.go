@@ -42,12 +42,14 @@ type Hindrance struct {
 	Why string
 	// Never: no time changes that. Before: it is done already.
 	Never, Before bool
+	// Copy: a backup is to be copied into the cluster's store first, and nobody does that yet.
+	Copy bool
 }
 
 // Outcome is what follows.
 type Outcome struct {
-	// Ask: the command is put into the queue.
-	Ask bool
+	// Ask: the command is put into the queue. Copy: the backup is copied into the cluster's store first.
+	Ask, Copy bool
 	// Status is what the object is to show. One who may have looked at what is old looks again before it shows an end.
 	Status v1alpha1.RequestStatus
 }
@@ -94,7 +96,7 @@ func Next(s Seen) Outcome {
 	case s.Late:
 		st.Phase, st.Reason = v1alpha1.Failed, s.late(hindered)
 	case hindered != nil:
-		st.Phase, st.Reason = v1alpha1.Queued, hindered.Why
+		st.Phase, st.Reason, out.Copy = v1alpha1.Queued, hindered.Why, hindered.Copy
 	default:
 		out.Ask = true
 		st.Command, st.Phase, st.Reason = s.Command, v1alpha1.Queued, notBegun

@@ -24,7 +24,8 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	shown Done|Failed                              it says that it ended
 //	queued running for=WORD                        the command is in the queue
 //	ended RESULT reason=WORD
-//	restore replaces=4 id=ID backup=NAME proven survivor=HOST aside=HOST/DIR lost=HOST from first=COMMAND        it is an EtcdRestore, and no EtcdBackup
+//	restore replaces=4 id=ID backup=NAME proven survivor=HOST aside=HOST/DIR lost=HOST from first=COMMAND   it is an EtcdRestore, and no EtcdBackup
+//	copy bare there done failed=WHY lacks=WHY waits=WHY       of its backup, from another store
 //	late                                           its word does not count any more
 //	opening=WORDS                                  the generation that was made for it does not serve all clients
 //
@@ -43,6 +44,9 @@ func TestScenarios(t *testing.T) {
 			var b strings.Builder
 			if out.Ask {
 				b.WriteString("ask" + asks + "\n")
+			}
+			if out.Copy {
+				b.WriteString("copy\n")
 			}
 			fmt.Fprintf(&b, "%s command=%s backup=%s: %s\n", out.Status.Phase, out.Status.Command, out.Status.Backup, out.Status.Reason)
 			return b.String()
@@ -73,6 +77,12 @@ func read(t *testing.T, d *datadriven.TestData) (s Seen, asks string) {
 				if c, s.Hindrance = Restore(s.World, restoreOf(args), args["first"]); s.Hindrance == nil {
 					asks = fmt.Sprintf(": %s backup=%s host=%s dir=%s lost=%v", c.Kind, c.Backup, c.Host, c.Dir, c.Lost)
 				}
+			}
+		case "copy":
+			if _, bare := args["bare"]; !bare {
+				_, there := args["there"]
+				_, done := args["done"]
+				s.World.Copy = &decide.Copy{Job: "copy-1", From: "s3://b/other", There: there, Done: done, Failed: args["failed"], Lacks: args["lacks"], Waits: args["waits"]}
 			}
 		case "late":
 			s.Late = true
@@ -105,7 +115,7 @@ func restoreOf(args map[string]string) *v1alpha1.RestoreSpec {
 		spec.Lost = strings.Split(args["lost"], ",")
 	}
 	if _, is := args["from"]; is {
-		spec.From = &v1alpha1.HostStore{Store: "s3://b/other"}
+		spec.From = &v1alpha1.OtherStore{Store: "s3://b/other"}
 	}
 	return spec
 }

@@ -16,9 +16,6 @@ import (
 // the command refused. So is it for first, another command that asks for a generation: what that makes is not what this one
 // names, and the daemons tell the two apart by clocks alone.
 func Restore(w *decide.World, spec *v1alpha1.RestoreSpec, first string) (cluster.Command, *Hindrance) {
-	if spec.From != nil {
-		return cluster.Command{}, never("NotSupported: this operator does not copy backups from another store yet: copy it into the store of spec.backup of the EtcdCluster, and make an EtcdRestore without spec.from")
-	}
 	if h := replaces(w.Intent, spec); h != nil {
 		return cluster.Command{}, h
 	}
@@ -55,7 +52,21 @@ func Restore(w *decide.World, spec *v1alpha1.RestoreSpec, first string) (cluster
 	if c.Backup == "" {
 		return c, &Hindrance{Why: "the daemons know of no proven backup: name one in spec.source.backup"}
 	}
-	return c, nil
+	return c, copied(w.Copy, spec)
+}
+
+// copied says why a backup of another store is not in the cluster's own; nil: it is.
+func copied(c *decide.Copy, spec *v1alpha1.RestoreSpec) *Hindrance {
+	name := string(spec.Source.Backup)
+	switch {
+	case spec.From == nil, c != nil && c.Done:
+		return nil
+	case c == nil:
+		return never("the cluster is on bare hosts, into whose store nothing is copied from here: run etcdadm backup copy on one of them, and make an EtcdRestore without spec.from")
+	case c.Failed != "":
+		return never("backup %s was not fetched from %s: %s. Mend that, and make another EtcdRestore", name, c.From, c.Failed)
+	}
+	return &Hindrance{Why: c.Words(name), Copy: !c.There && c.Lacks == ""}
 }
 
 // replaces holds the generation that is to be given up against the one that is there.

@@ -49,6 +49,8 @@ type EtcdClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.hosts) || !(has(self.recovery) || has(self.upgrade))",message="hosts names daemons outside of Kubernetes, for which a person decides there about recovery and upgrade: leave those out, and use etcdadm"
 // +kubebuilder:validation:XValidation:rule="!has(self.hosts) || has(self.hosts.credentials)",message="hosts.credentials is missing: the operator enters a store by the credentials of the EtcdCluster alone"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.restore) || has(self.backup)",message="backup.store is missing: bootstrap.restore takes the backup from there"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.claims) || has(self.backup)",message="backup.store is missing: bootstrap.claims puts a backup there of what the furthest claim has"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.restore) || !has(self.bootstrap.restore.from) || !has(self.backup) || self.bootstrap.restore.from.store != self.backup.store",message="bootstrap.restore.from names backup.store itself: leave from out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || has(oldSelf.bootstrap)",message="bootstrap cannot be added later: it is what a new cluster begins with; an EtcdRestore changes what a cluster has"
 // +kubebuilder:validation:XValidation:rule="has(self.hosts) == has(oldSelf.hosts)",message="hosts cannot be added or taken away later: a cluster is in pods, or on hosts; make another EtcdCluster"
 type ClusterSpec struct {
@@ -321,26 +323,49 @@ type Deletion struct {
 // Bootstrap says what a new cluster is made from.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.restore), has(self.claims), has(self.adopt)].exists_one(x, x)",message="bootstrap has one source: restore, claims or adopt"
+// +kubebuilder:validation:XValidation:rule="!has(self.acceptFewer) || has(self.claims)",message="bootstrap.acceptFewer goes with claims alone"
 type Bootstrap struct {
 	// +optional
 	Restore *BootstrapRestore `json:"restore,omitempty"`
-	// Claims are copies of a cluster's volumes; the furthest is taken.
+	// Claims are volumes, or copies of volumes, of one cluster's members that do not run: the furthest is taken. They are not
+	// changed, and are no volumes of the new cluster.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=9
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
 	// +optional
 	Claims []string `json:"claims,omitempty"`
+	// AcceptFewer: the claims may be of too few voters to know of all that was acknowledged. What only others had is lost.
+	// +optional
+	AcceptFewer bool `json:"acceptFewer,omitempty"`
 	// +optional
 	Adopt *Adopt `json:"adopt,omitempty"`
 }
 
-// BootstrapRestore is a backup in spec.backup.store.
+// BootstrapRestore is a backup in spec.backup.store, or in another store.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.from) || has(self.backup)",message="from goes with backup: name a backup of that store"
 // +kubebuilder:validation:XValidation:rule="[has(self.newestProven) && self.newestProven, has(self.backup)].exists_one(x, x)",message="bootstrap.restore has one source: newestProven: true, or backup"
 type BootstrapRestore struct {
 	// +optional
 	NewestProven bool `json:"newestProven,omitempty"`
 	// +optional
 	Backup BackupName `json:"backup,omitempty"`
+	// From is the store that the backup is copied from first, where it is not in spec.backup.store.
+	// +optional
+	From *OtherStore `json:"from,omitempty"`
+}
+
+// OtherStore has the backups of another cluster. Nothing is written into it.
+type OtherStore struct {
+	// Store is a URL, such as s3://bucket/path.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(s3|gs|azureblob|do|linode|hos|scw)://.+')",message="from.store is a URL such as s3://bucket/path, gs://bucket/path or azureblob://container/path"
+	Store string `json:"store"`
+	// Credentials is a Secret whose keys are the variables of that store, such as S3_ACCESS_KEY_ID. Of those that name files
+	// none is read.
+	Credentials SecretName `json:"credentials"`
 }
 
 // BackupName is the name of a backup in a store, as etcdadm backup list prints it.

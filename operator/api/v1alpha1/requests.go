@@ -166,6 +166,8 @@ type EtcdRestoreList struct {
 }
 
 // RestoreSpec says what a new generation is made from.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.from) || has(self.source.backup)",message="from goes with source.backup: name a backup of that store"
 type RestoreSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
@@ -182,9 +184,9 @@ type RestoreSpec struct {
 	// +optional
 	ClusterID string        `json:"clusterID,omitempty"`
 	Source    RestoreSource `json:"source"`
-	// From is another store that the backup is copied from first.
+	// From is the store that the backup is copied from first, where it is not in that of the cluster.
 	// +optional
-	From *HostStore `json:"from,omitempty"`
+	From *OtherStore `json:"from,omitempty"`
 	// Lost are hosts that a person gives up: what only they have is gone.
 	// +kubebuilder:validation:MaxItems=9
 	// +kubebuilder:validation:items:MaxLength=63
