@@ -136,6 +136,8 @@ type Config struct {
 	Dir       string          // for certificates and the log
 	// RBAC has it go by roles; the server's own client may do everything. Else everybody may who shows a certificate.
 	RBAC bool
+	// Audit is a policy by which the server writes down what it is asked for, one event in a line of JSON; empty: it does not.
+	Audit string
 }
 
 // Server is a kube-apiserver that trusts whoever shows a certificate of its own authority.
@@ -144,6 +146,7 @@ type Server struct {
 	Client *http.Client // without a deadline: requests have contexts
 	Log    string
 	CA     string // file with the authority of its certificate
+	Audit  string // file with what it was asked for, by Config.Audit
 
 	program string
 	args    []string
@@ -166,14 +169,16 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{URL: fmt.Sprintf("https://127.0.0.1:%d", port.Number), Log: filepath.Join(cfg.Dir, "kube-apiserver.log"), CA: own.CA, port: port,
+	s := &Server{URL: fmt.Sprintf("https://127.0.0.1:%d", port.Number), Log: filepath.Join(cfg.Dir, "kube-apiserver.log"), CA: own.CA, Audit: auditLog(cfg), port: port,
 		program: program, args: arguments(cfg, own, port.Number),
 		Client: &http.Client{Transport: &http.Transport{TLSClientConfig: own.Config(), ForceAttemptHTTP2: true}}}
+	err = os.WriteFile(auditPolicy(cfg), []byte(cfg.Audit), 0o600)
 	if cfg.RBAC {
-		if err := s.roles(cfg, own); err != nil {
-			port.Release()
-			return nil, err
-		}
+		err = errors.Join(err, s.roles(cfg, own))
+	}
+	if err != nil {
+		port.Release()
+		return nil, err
 	}
 	if err := s.Restart(ctx); err != nil {
 		s.Close()
@@ -203,18 +208,25 @@ func arguments(cfg Config, own *testetcd.Certs, port int) []string {
 		"--disable-admission-plugins=ServiceAccount",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + own.Cert, "--service-account-signing-key-file=" + own.Key,
-		"--service-cluster-ip-range=10.96.0.0/24",
+		"--service-cluster-ip-range=10.96.0.0/12",
 	}
 	if cfg.RBAC {
 		args = append(args, "--authorization-mode=RBAC", "--token-auth-file="+tokensFile(cfg))
 	} else {
 		args = append(args, "--authorization-mode=AlwaysAllow")
 	}
+	if cfg.Audit != "" {
+		args = append(args, "--audit-policy-file="+auditPolicy(cfg), "--audit-log-path="+auditLog(cfg))
+	}
 	if c := cfg.Certs; c != nil {
 		args = append(args, "--etcd-cafile="+c.CA, "--etcd-certfile="+c.Cert, "--etcd-keyfile="+c.Key)
 	}
 	return args
 }
+
+func auditPolicy(cfg Config) string { return filepath.Join(cfg.Dir, "audit-policy.yaml") }
+
+func auditLog(cfg Config) string { return filepath.Join(cfg.Dir, "audit.log") }
 
 func (s *Server) run(program string, args []string) error {
 	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -129,7 +129,7 @@ func tells(pod *corev1.Pod, state corev1.ContainerStatus) {
 func (h *hand) disruptions(ctx context.Context) error {
 	budgets, pods := &policyv1.PodDisruptionBudgetList{}, &corev1.PodList{}
 	for _, l := range []client.ObjectList{budgets, pods} {
-		if err := h.c.List(ctx, l, client.InNamespace(h.ns)); err != nil {
+		if err := h.c.List(ctx, l, client.InNamespace(h.ns), client.MatchingLabels{shape.LabelCluster: h.name}); err != nil {
 			return err
 		}
 	}
