@@ -77,7 +77,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	lists := []client.ObjectList{records, sets, claims, pods, secrets, &corev1.ServiceList{}, &corev1.ServiceAccountList{},
 		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}}
 	for _, l := range lists {
-		if err := from.List(ctx, l, client.InNamespace(ec.Namespace), ours(shape.LabelCluster, ec.Name)); err != nil {
+		if err := from.List(ctx, l, client.InNamespace(ec.Namespace), ours(shape.LabelCluster, ec.Name), by{byCluster, ec.Name}); err != nil {
 			return nil, fmt.Errorf("look at the cluster: %w", err)
 		}
 		shared = append(shared, objectsOf(l)...)

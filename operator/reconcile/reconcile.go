@@ -18,22 +18,15 @@ import (
 	"etcdadm.io/operator/shape"
 	"etcdadm.io/operator/show"
 	"github.com/prometheus/client_golang/prometheus"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -142,7 +135,7 @@ func (r *Reconciler) look(ctx context.Context, from client.Reader, ec *v1alpha1.
 // rivals looks for an older EtcdCluster with the same backup store.
 func (r *Reconciler) rivals(ctx context.Context, from client.Reader, s *sight) error {
 	all := &v1alpha1.EtcdClusterList{}
-	if err := from.List(ctx, all); err != nil {
+	if err := from.List(ctx, all, by{byStore, s.cluster.Spec.Backup.Store}); err != nil {
 		return fmt.Errorf("look for clusters with the same store: %w", err)
 	}
 	mine := s.cluster
@@ -269,17 +262,6 @@ func protects(ec *v1alpha1.EtcdCluster) bool {
 	return slices.Contains(ec.Finalizers, shape.Finalizer)
 }
 
-// CacheOptions have the cache hold the operator's own objects alone, without what nobody reads.
-func CacheOptions() cache.Options {
-	return cache.Options{
-		DefaultLabelSelector: labels.SelectorFromSet(labels.Set(ours())), DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.EtcdCluster{}: {Label: labels.Everything()}, &v1alpha1.EtcdBackup{}: {Label: labels.Everything()},
-			&v1alpha1.EtcdBackupSchedule{}: {Label: labels.Everything()}, &v1alpha1.EtcdRestore{}: {Label: labels.Everything()},
-		},
-	}
-}
-
 // Setup has the manager run the loops.
 func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
 	of := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrlreconcile.Request {
@@ -289,14 +271,12 @@ func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
 		}
 		return []ctrlreconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 	})
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	b := ctrl.NewControllerManagedBy(m).For(&v1alpha1.EtcdCluster{}).WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Watches(&corev1.Secret{}, of, builder.OnlyMetadata)
-	for _, o := range []client.Object{
-		&corev1.ConfigMap{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{}, &corev1.Service{}, &corev1.ServiceAccount{},
-		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{}, &batchv1.Job{},
-	} {
+	if err := index(m); err != nil {
+		return err
+	}
+	r.Cached = near{r.Cached}
+	b := ctrl.NewControllerManagedBy(m).For(&v1alpha1.EtcdCluster{}).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	for _, o := range watched() {
 		b = b.Watches(o, of)
 	}
 	if err := b.Complete(r); err != nil {

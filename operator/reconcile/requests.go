@@ -237,7 +237,7 @@ func (s *sight) hearOf(ctx context.Context, seen *request.Seen) (err error) {
 func (r *Requests) Setup(m ctrl.Manager, workers int) error {
 	unended := func(ctx context.Context, o client.Object, cluster string) (all []ctrlreconcile.Request) {
 		l := r.kind.list()
-		if err := r.Cached.List(ctx, l, client.InNamespace(o.GetNamespace())); err != nil {
+		if err := r.Cached.List(ctx, l, client.InNamespace(o.GetNamespace()), by{byCluster, cluster}); err != nil {
 			log.FromContext(ctx).Error(err, "look for requests", "cluster", cluster) // each is looked at again by itself
 		}
 		for _, o := range objectsOf(l) {

@@ -29,7 +29,7 @@ func (r *Schedules) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result,
 	if err := r.Cached.Get(ctx, q.NamespacedName, o); err != nil || o.DeletionTimestamp != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if err := r.Cached.List(ctx, all, client.InNamespace(o.Namespace)); err != nil {
+	if err := r.Cached.List(ctx, all, client.InNamespace(o.Namespace), by{byOwner, string(o.UID)}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("look for the backups of a schedule: %w", err)
 	}
 	seen := schedule.Seen{Now: r.now(), Schedule: o}

@@ -1,0 +1,125 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/shape"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// CacheOptions have the cache hold the operator's own objects alone, without what nobody reads.
+func CacheOptions() cache.Options {
+	return cache.Options{
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set(ours())), DefaultTransform: lean,
+		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.EtcdCluster{}: {Label: labels.Everything()}, &v1alpha1.EtcdBackup{}: {Label: labels.Everything()},
+			&v1alpha1.EtcdBackupSchedule{}: {Label: labels.Everything()}, &v1alpha1.EtcdRestore{}: {Label: labels.Everything()},
+		},
+	}
+}
+
+// lean drops of an object what is read past the cache or not at all: pods and their templates are most of what thousands of
+// clusters have.
+func lean(o any) (any, error) {
+	if m, is := o.(client.Object); is {
+		m.SetManagedFields(nil)
+	}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		s := &o.Status
+		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, Containers: leanContainers(o.Spec.Containers)}
+		o.Status = corev1.PodStatus{Phase: s.Phase, Conditions: s.Conditions, InitContainerStatuses: s.InitContainerStatuses, ContainerStatuses: s.ContainerStatuses}
+	case *appsv1.StatefulSet:
+		o.Spec.Template.Spec = corev1.PodSpec{Containers: leanContainers(o.Spec.Template.Spec.Containers)}
+	}
+	return o, nil
+}
+
+func leanContainers(all []corev1.Container) (kept []corev1.Container) {
+	for _, c := range all {
+		kept = append(kept, corev1.Container{Name: c.Name, Command: c.Command, Args: c.Args, VolumeMounts: c.VolumeMounts})
+	}
+	return kept
+}
+
+// near reads out of the cache, by its indexes.
+type near struct{ client.Client }
+
+// by has what is cached be found by an index: one namespace may have thousands of clusters. Past the cache it says nothing, so
+// who asks looks at what comes.
+type by struct{ index, value string }
+
+// The indexes: of which EtcdCluster an object is, of which EtcdBackupSchedule, and the store of an EtcdCluster's backups.
+const (
+	byCluster = "cluster"
+	byOwner   = "owner"
+	byStore   = "store"
+)
+
+// ApplyToList implements client.ListOption.
+func (by) ApplyToList(*client.ListOptions) {}
+
+// List implements client.Reader.
+func (n near) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	for _, o := range opts {
+		if b, is := o.(by); is {
+			opts = append(opts, client.MatchingFields{b.index: b.value})
+		}
+	}
+	return n.Client.List(ctx, l, opts...)
+}
+
+// watched are the kinds of which a cluster is made. Of Secrets nothing but the metadata is cached.
+func watched() []client.Object {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return []client.Object{
+		secret, &corev1.ConfigMap{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{}, &corev1.Service{}, &corev1.ServiceAccount{},
+		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{},
+		&batchv1.Job{},
+	}
+}
+
+// index has the cache keep the indexes.
+func index(m ctrl.Manager) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	add := func(o client.Object, name string, value func(o client.Object) string) {
+		err = errors.Join(err, m.GetFieldIndexer().IndexField(ctx, o, name, func(o client.Object) []string {
+			if v := value(o); v != "" {
+				return []string{v}
+			}
+			return nil
+		}))
+	}
+	for _, o := range watched() {
+		add(o, byCluster, func(o client.Object) string { return o.GetLabels()[shape.LabelCluster] })
+	}
+	add(&v1alpha1.EtcdBackup{}, byCluster, func(o client.Object) string { return o.(*v1alpha1.EtcdBackup).Spec.Cluster })
+	add(&v1alpha1.EtcdRestore{}, byCluster, func(o client.Object) string { return o.(*v1alpha1.EtcdRestore).Spec.Cluster })
+	add(&v1alpha1.EtcdBackup{}, byOwner, func(o client.Object) string {
+		if owner := metav1.GetControllerOf(o); owner != nil {
+			return string(owner.UID)
+		}
+		return ""
+	})
+	add(&v1alpha1.EtcdCluster{}, byStore, func(o client.Object) string {
+		if b := o.(*v1alpha1.EtcdCluster).Spec.Backup; b != nil {
+			return b.Store
+		}
+		return ""
+	})
+	return err
+}
