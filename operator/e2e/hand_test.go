@@ -53,6 +53,7 @@ type hand struct {
 	uids       map[string]types.UID      // of the pods that serve
 	rolled     []string                  // hosts whose pods were replaced, in their order
 	real       *machines                 // of its pods; nil: the hand plays the daemons, too
+	tells      func(*control.Status)     // what else its daemons tell
 }
 
 func (h *hand) time() time.Time { return time.Now().Add(h.skip) }
@@ -372,6 +373,9 @@ func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder,
 			data = cluster.DataMember
 		}
 		told.Hosts = append(told.Hosts, control.HostStatus{Host: cluster.HostID(host), Data: data})
+	}
+	if h.tells != nil {
+		h.tells(&told)
 	}
 	data, err := json.Marshal(told)
 	if err == nil {
