@@ -117,6 +117,19 @@ type HostStatus struct {
 	Host cluster.HostID   `json:"host"`
 	Disk cluster.DiskID   `json:"disk"`
 	Data cluster.DiskData `json:"data"` // what its daemon said lies on the disk
+	// Trust is whom it trusts; nil: it has no TLS, or does not tell.
+	Trust *TrustStatus `json:"trust,omitempty"`
+}
+
+// TrustStatus is whom a host trusts, as certificates of authorities by their SHA-256, sorted. Who rotates the authorities of
+// hosts that hold none of their keys goes by it.
+type TrustStatus struct {
+	// Daemon has those that the daemon trusts.
+	Daemon []string `json:"daemon"`
+	// Member has those that its etcd was started with; empty: none runs, or it is not known.
+	Member []string `json:"member,omitempty"`
+	// Signed has those that signed what the host shows; "" is for nobody that it trusts.
+	Signed []string `json:"signed,omitempty"`
 }
 
 // MemberStatus is a member as the leader sees it.

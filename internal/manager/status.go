@@ -50,6 +50,7 @@ func (r *Writer) Publish(o *cluster.Observation, d plan.Decision, since time.Tim
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status = Status{At: o.At, Observation: o, Decision: &d, Since: since.Round(0)}
+	news = r.trusts.news(o) || news
 	r.recording = recording{news: r.pauses.news(o, time.Now()) || r.recording.news || news, cluster: id, progress: p}
 	if r.recording.news {
 		wake.Up(r.now)
@@ -252,7 +253,7 @@ func storeStatus(s Status) control.Status {
 	}
 	for i := range o.Hosts {
 		h := &o.Hosts[i]
-		out.Hosts = append(out.Hosts, control.HostStatus{Host: h.Host, Disk: h.Disk, Data: h.Data()})
+		out.Hosts = append(out.Hosts, control.HostStatus{Host: h.Host, Disk: h.Disk, Data: h.Data(), Trust: trustOf(h)})
 	}
 	if n := o.Backups.Newest; len(n) > 0 {
 		out.Backup = &n[0]

@@ -30,12 +30,13 @@ type Writer struct {
 	status    Status
 	recording recording
 	pauses    toldPauses
+	trusts    toldTrusts
 	unwritten map[string]unwritten
 }
 
 // NewWriter has nothing to write yet.
 func NewWriter(o ReportOptions) *Writer {
-	return &Writer{ReportOptions: o, now: make(chan struct{}, 1), unwritten: map[string]unwritten{}}
+	return &Writer{ReportOptions: o, now: make(chan struct{}, 1), trusts: toldTrusts{}, unwritten: map[string]unwritten{}}
 }
 
 // Last is what was published last.
