@@ -3,6 +3,7 @@
 // What must always hold:
 //
 //   - An authority that is there is never made again: who has lost it is told so, and rotates.
+//   - No leaves are written that do not trust who signed those that are there.
 //   - A leaf keeps its key when it is renewed, and names the host by DNS names alone: addresses of pods change.
 //   - Files are on a temporary file system of this process's own, for as long as internal/pki works on them.
 package authority
@@ -25,9 +26,6 @@ var Life = pki.Lifetime{Duration: 365 * duration.Day, MinTimeLeft: 243 * duratio
 // Files are those of a Secret, by their names.
 type Files map[string][]byte
 
-// bundles are the names of the authorities' certificates.
-var bundles = []string{pki.ManagerCA + ".crt", pki.PeersCA + ".crt", pki.ClientsCA + ".crt"}
-
 // Create makes the three authorities of a cluster, with their keys.
 func Create(now time.Time) (Files, error) {
 	var files Files
@@ -45,9 +43,9 @@ func Create(now time.Time) (Files, error) {
 // Bundle is what of the authorities' files everybody may have.
 func Bundle(authorities Files) map[string]string {
 	out := map[string]string{}
-	for _, name := range bundles {
-		if data, is := authorities[name]; is {
-			out[name] = string(data)
+	for _, name := range names {
+		if data, is := authorities[name+".crt"]; is {
+			out[name+".crt"] = string(data)
 		}
 	}
 	return out
@@ -88,7 +86,10 @@ func peers(a *pki.Authorities) *pki.Authority   { return a.Peers }
 func clients(a *pki.Authorities) *pki.Authority { return a.Clients }
 
 // Issue gives the leaves of a host, with what they trust: those that it had where they still serve, and others where they
-// are missing or due. The second result is when the first of them is due again.
+// are missing or due. The second result is when the first of them is due again. Where the key is lost, leaves that are due
+// stay as they are.
+//
+// Errors: ErrForeign; pki.ErrNoKey where a leaf is missing and the key is lost.
 func Issue(authorities, had Files, h Host, now time.Time) (Files, time.Time, error) {
 	var files Files
 	var due time.Time
@@ -98,16 +99,26 @@ func Issue(authorities, had Files, h Host, now time.Time) (Files, time.Time, err
 			return err
 		}
 		return within(had, func(out string) error {
+			if err := vouch(all, out, now); err != nil {
+				return err
+			}
 			for _, l := range leaves {
 				request, err := l.request(h)
 				if err != nil {
 					return err
 				}
 				done, err := pki.Ensure(out, pki.Names{CA: l.of(all).Name() + ".crt", Cert: l.name + ".crt", Key: l.name + ".key"}, l.of(all), request, now)
-				if err = errors.Join(err, done.Overdue); err != nil {
+				if done.Overdue != nil && l.of(all).CanIssue() {
+					err = errors.Join(err, done.Overdue)
+				}
+				if err != nil {
 					return err
 				}
-				if at := Life.RenewAt(done.Pair.Leaf()); due.IsZero() || at.Before(due) {
+				at := Life.RenewAt(done.Pair.Leaf())
+				if done.Overdue != nil {
+					at = now.Add(duration.Day)
+				}
+				if due.IsZero() || at.Before(due) {
 					due = at
 				}
 			}

@@ -45,6 +45,7 @@ func Next(w World) Decision {
 	w.hosts(&d)
 	w.budget(&d)
 	w.spec(&d)
+	w.rotate(&d)
 	if d.idle() {
 		d.Steps = w.leftovers(&d)
 	}
@@ -255,10 +256,16 @@ func (w *World) complete(d *Decision, h Host) Host {
 		d.do(Step{Kind: MakeHost, N: h.N, Host: h.Name, Why: "something of the host is missing"})
 		h.Set, h.Running = true, true
 	case h.Set && !h.Running:
+		if (h.LeavesDue || h.OldLeaves) && !w.Authorities.ended(w.Now) { // so that it starts with what others trust
+			d.do(Step{Kind: RenewLeaves, N: h.N, Host: h.Name, Why: "it is to start"})
+		}
 		d.do(Step{Kind: StartHost, N: h.N, Host: h.Name, Why: "it may carry a member"})
 		h.Running = true
+	case w.Authorities.ended(w.Now): // nothing is issued any more
 	case h.LeavesDue:
 		d.do(Step{Kind: RenewLeaves, N: h.N, Host: h.Name, Why: "a third of their life is over"})
+	case h.OldLeaves:
+		d.do(Step{Kind: RenewLeaves, N: h.N, Host: h.Name, Why: "they are of an earlier step of the authorities"})
 	}
 	return h
 }

@@ -18,14 +18,15 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere
+//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere
 //	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked          without the line there is one, with the next number above all hosts
 //	budget 2
 //	spec count=3 hosts=1,2,3 hold                  without the line none is written
 //	intent voters=1,2,3 next=1,2,3,4 founding generation=2      without the line there is none
-//	told ago=1m seen=1m hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
-//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due pod=no|going replace kept spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
+//	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
+//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old pod=no|going replace kept spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
+//	authorities gone rotate=1 phase=trust since=1h bytime due ended         how far they are rotated; without the line there are none
 //	copy there done failed=WHY lacks=WHY waits=WHY       of the backup, from elsewhere
 //	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared full made=1m
 func TestScenarios(t *testing.T) {
@@ -67,10 +68,19 @@ func text(d Decision) string {
 		if s.Evict {
 			b.WriteString(" evict")
 		}
+		if s.Kind == Rotate {
+			fmt.Fprintf(&b, " %s for=%d", s.Phase, s.Rotate)
+			if s.ByTime {
+				b.WriteString(" by time")
+			}
+		}
 		fmt.Fprintf(&b, ": %s\n", s.Why)
 	}
 	for _, w := range d.Waits {
 		fmt.Fprintf(&b, "! %s: %s\n", w.Code, w.Sentence)
+	}
+	if r := d.Rotation; r != nil {
+		fmt.Fprintf(&b, "rotating, %s: %s\n", r.Phase, cmp.Or(r.Waits, "all are ready"))
 	}
 	if b.Len() == 0 {
 		return "nothing\n"
@@ -149,6 +159,8 @@ func read(t *testing.T, d *datadriven.TestData) World {
 			w.Intent = intentOf(args)
 		case "told":
 			w.Told = toldOf(args)
+		case "authorities":
+			w.Authorities = authoritiesOf(args)
 		case "pause":
 			w.Pause = &Pause{ID: words[1], Host: "main-" + args["host"], For: PauseFor}
 			if has(args, "asked") {
@@ -182,6 +194,15 @@ func read(t *testing.T, d *datadriven.TestData) World {
 	if w.Record.Next == 0 {
 		w.Record.Next = w.lastNumber() + 1
 	}
+	if w.Authorities != nil && w.Told != nil { // hosts tell what the step has, unless the line says otherwise
+		for i := range w.Told.Hosts {
+			if h := &w.Told.Hosts[i]; h.Trust == nil {
+				h.Trust = &Trust{Daemon: w.Authorities.Trusts, Member: w.Authorities.Member, Signed: w.Authorities.Signs}
+			} else if h.Trust.Daemon == nil {
+				h.Trust = nil
+			}
+		}
+	}
 	return w
 }
 
@@ -198,7 +219,7 @@ func wantOf(t *testing.T, args map[string]string) Want {
 	w := Want{
 		Spec:  cluster.Spec{MemberCount: number(args["size"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute},
 		Spare: number(args["spare"]), ReplaceAfter: 5 * time.Minute, Paused: has(args, "paused"), Hibernate: has(args, "hibernate"),
-		Backup: has(args, "backup"), Drills: has(args, "drills"), Volumes: KeepUnproven,
+		Rotate: number(args["rotate"]), RotationGrace: 10 * time.Minute, Backup: has(args, "backup"), Drills: has(args, "drills"), Volumes: KeepUnproven,
 	}
 	if has(args, "volumes") {
 		w.Volumes = Volumes(args["volumes"])
@@ -249,6 +270,36 @@ func intentOf(args map[string]string) *cluster.Intent {
 	return in
 }
 
+// certificatesOf are those of a word: the former authority's, the next one's, or both.
+func certificatesOf(word string) []string {
+	switch word {
+	case "":
+		return nil
+	case "both":
+		return []string{"former", "next"}
+	}
+	return []string{word}
+}
+
+func authoritiesOf(args map[string]string) *Authorities {
+	a := &Authorities{There: !has(args, "gone"), Rotate: number(args["rotate"]), Phase: cluster.RotationPhase(cmp.Or(args["phase"], "done")), Since: ago(cmp.Or(args["since"], "1h")), ByTime: has(args, "bytime"), Due: now.Add(time.Hour), Ends: now.Add(2 * time.Hour)}
+	a.Trusts, a.Signs = certificatesOf("both"), certificatesOf("next")
+	switch a.Phase {
+	case cluster.RotateTrust:
+		a.Signs = certificatesOf("former")
+	case cluster.RotateDrop, cluster.RotateDone:
+		a.Trusts = certificatesOf("next")
+	}
+	a.Member = a.Trusts
+	if has(args, "due") {
+		a.Due = ago("1m")
+	}
+	if has(args, "ended") {
+		a.Ends = ago("1m")
+	}
+	return a
+}
+
 func toldOf(args map[string]string) *Told {
 	t := &Told{At: ago(args["ago"]), AllUp: !has(args, "down"), Up: names(args["carries"]), Members: names(args["members"]), Generation: uint64(number(args["generation"])), Paused: names(args["paused"])}
 	if has(args, "up") {
@@ -269,6 +320,14 @@ func toldOf(args map[string]string) *Told {
 	for _, h := range names(args["hears"]) {
 		t.Hosts = append(t.Hosts, ToldHost{Name: h, Carries: slices.Contains(names(args["carries"]), h), Spent: slices.Contains(names(args["spent"]), h)})
 	}
+	for _, word := range strings.Split(args["trust"], ",") { // HOST:daemon/member/signed, or HOST: where it tells nothing
+		host, parts, is := strings.Cut(word, ":")
+		for i := range t.Hosts {
+			if told := strings.Split(parts+"//", "/"); is && t.Hosts[i].Name == "main-"+host {
+				t.Hosts[i].Trust = &Trust{Daemon: certificatesOf(told[0]), Member: certificatesOf(told[1]), Signed: certificatesOf(told[2])}
+			}
+		}
+	}
 	if has(args, "blockers") {
 		t.Blockers = []string{args["blockers"]}
 	}
@@ -285,7 +344,7 @@ func toldOf(args map[string]string) *Told {
 }
 
 func hostOf(n int, args map[string]string) Host {
-	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"),
+	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", OldLeaves: args["leaves"] == "old", Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"),
 		NoStore: has(args, "nostore"), Going: args["pod"] == "going", Stuck: args["stuck"], Loses: args["loses"],
 		OldSet: args["old"] == "set" || args["old"] == "both", OldPod: args["old"] == "pod" || args["old"] == "both"}
 	if h.Pod && h.Stuck == "" {

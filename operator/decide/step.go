@@ -34,6 +34,7 @@ const (
 	EndRecord   Kind = "end-record" // control objects and authorities
 	LowerBudget Kind = "lower-budget"
 	ClearHost   Kind = "clear-host" // what is left of one whose claim is gone
+	Rotate      Kind = "rotate"     // the authorities, by a step of which the last ones have nobody trust the former
 	KeepData    Kind = "keep-data"  // a label on volumes, record and authorities of a deleted cluster; the finalizer goes
 	UnmarkStore Kind = "unmark-store"
 	LetGo       Kind = "let-go" // the finalizer of the EtcdCluster
@@ -42,7 +43,7 @@ const (
 // Takes says whether a step takes something away.
 func (k Kind) Takes() bool {
 	switch k {
-	case StopHost, RollHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, KeepData, UnmarkStore, LetGo:
+	case StopHost, RollHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, Rotate, KeepData, UnmarkStore, LetGo:
 		return true
 	}
 	return false
@@ -70,6 +71,10 @@ type Step struct {
 	Outage bool
 	// Evict: the host stands, and the budget of disruptions is to let its pod go, too.
 	Evict bool
+	// Phase is that of the authorities that is written, for the number of spec.tls.rotate; ByTime: nobody asked for it.
+	Phase  cluster.RotationPhase
+	Rotate int
+	ByTime bool
 	// Why is for people.
 	Why string
 }
@@ -79,24 +84,26 @@ type Code string
 
 // What may be waited for.
 const (
-	Paused          Code = "Paused"
-	Hibernates      Code = "Hibernates"
-	NameTaken       Code = "NameTaken"
-	StoreTaken      Code = "StoreTaken"
-	RecordCopied    Code = "RecordCopied"
-	RecordUnread    Code = "RecordUnread"
-	NotSupported    Code = "NotSupported"
-	SpecRefused     Code = "SpecRefused"
-	RecordGone      Code = "RecordGone"
-	Pending         Code = "HostPending"
-	TooManyHosts    Code = "TooManyHosts"
-	BackupMissing   Code = "BackupMissing"
-	AuthorityGone   Code = "AuthorityGone"
-	StepFailed      Code = "StepFailed"
-	Rolling         Code = "Rolling"  // a host's pod is being replaced
-	RollHeld        Code = "RollHeld" // pods are to be replaced, and something is in the way
-	BootstrapWaits  Code = "BootstrapWaits"
-	BootstrapFailed Code = "BootstrapFailed"
+	Paused           Code = "Paused"
+	Hibernates       Code = "Hibernates"
+	NameTaken        Code = "NameTaken"
+	StoreTaken       Code = "StoreTaken"
+	RecordCopied     Code = "RecordCopied"
+	RecordUnread     Code = "RecordUnread"
+	NotSupported     Code = "NotSupported"
+	SpecRefused      Code = "SpecRefused"
+	RecordGone       Code = "RecordGone"
+	Pending          Code = "HostPending"
+	TooManyHosts     Code = "TooManyHosts"
+	BackupMissing    Code = "BackupMissing"
+	AuthorityGone    Code = "AuthorityGone"
+	AuthorityChanged Code = "AuthorityChanged" // the Secret with the keys is of an earlier step, or was edited
+	AuthorityEnded   Code = "AuthorityEnded"
+	StepFailed       Code = "StepFailed"
+	Rolling          Code = "Rolling"  // a host's pod is being replaced
+	RollHeld         Code = "RollHeld" // pods are to be replaced, and something is in the way
+	BootstrapWaits   Code = "BootstrapWaits"
+	BootstrapFailed  Code = "BootstrapFailed"
 	// Of clusters on bare hosts.
 	StoreUnreached Code = "StoreUnreached"
 	StoreFree      Code = "StoreFree" // it has a cluster, nobody's mark, and another spec
@@ -116,6 +123,8 @@ type Wait struct {
 type Decision struct {
 	Steps []Step
 	Waits []Wait
+	// Rotation is the one of the authorities that is under way; nil: none is, or nobody looked.
+	Rotation *Rotation
 }
 
 func (d *Decision) do(s Step) { d.Steps = append(d.Steps, s) }

@@ -50,6 +50,8 @@ type World struct {
 	PausesUnread string
 	// Full: pods are replaced in as many other clusters as may be at once, and in this one none is yet.
 	Full bool
+	// Authorities are the cluster's; nil: there are none yet.
+	Authorities *Authorities
 	// Shared: some of the objects are there that are no host's.
 	Shared bool
 	// Taken are objects under names of this cluster that are somebody else's.
@@ -83,6 +85,9 @@ type Want struct {
 	Drills bool
 	// Volumes says what becomes of the volumes then.
 	Volumes Volumes
+	// Rotate is how often the authorities are to have been replaced, and RotationGrace how long clients have at each step of it.
+	Rotate        int
+	RotationGrace time.Duration
 	// From is what a new cluster begins with; nil: nothing.
 	From *Origin
 	// Refused says what is wrong with the EtcdCluster that the API server cannot tell.
@@ -153,8 +158,9 @@ type Host struct {
 	Claim Claim
 	// Kept: the label says that a deleted cluster left the volume behind on purpose.
 	Kept bool
-	// Leaves: its certificates are there. LeavesDue: some of them are to be renewed.
-	Leaves, LeavesDue bool
+	// Leaves: its certificates are there. LeavesDue: some of them are to be renewed. OldLeaves: they were written by an earlier
+	// step of the authorities.
+	Leaves, LeavesDue, OldLeaves bool
 	// Pod: there is one, whatever its state. Going: it is ending.
 	Pod, Going bool
 	// OldSet and OldPod: set and pod were made by another template than is wanted.
@@ -227,6 +233,8 @@ type ToldHost struct {
 	Carries bool
 	// Spent: nothing but a removed member's data lies there.
 	Spent bool
+	// Trust is whom it trusts; nil: it does not tell.
+	Trust *Trust
 }
 
 // when is the moment from which words are as old as they are: that of the clock that makes them older. A clock of theirs that is

@@ -84,6 +84,18 @@ func worlds(t *rapid.T) World {
 			w.Pause.Asked = now.Add(-time.Duration(rapid.IntRange(0, 600).Draw(t, "asked")) * time.Second)
 		}
 	}
+	if rapid.Bool().Draw(t, "authorities") {
+		w.Authorities = authoritiesOf(map[string]string{"phase": rapid.SampledFrom([]string{"trust", "sign", "drop", "done"}).Draw(t, "phase")})
+		w.Authorities.There, w.Want.Rotate = rapid.IntRange(0, 9).Draw(t, "keys") > 0, rapid.IntRange(0, 1).Draw(t, "rotate")
+		words := rapid.SampledFrom([]string{"former", "both", "next", ""})
+		for i := 0; w.Told != nil && i < len(w.Told.Hosts); i++ {
+			if h := &w.Told.Hosts[i]; rapid.IntRange(0, 3).Draw(t, "ready") > 0 {
+				h.Trust = &Trust{Daemon: w.Authorities.Trusts, Member: w.Authorities.Member, Signed: w.Authorities.Signs}
+			} else {
+				h.Trust = &Trust{Daemon: certificatesOf(words.Draw(t, "daemon")), Member: certificatesOf(words.Draw(t, "member")), Signed: certificatesOf(words.Draw(t, "signed"))}
+			}
+		}
+	}
 	w.Record.Next = w.lastNumber() + 1 + rapid.IntRange(0, 3).Draw(t, "skipped")
 	return w
 }
@@ -141,6 +153,8 @@ func never(t *rapid.T, w *World, s Step) {
 		case told == nil || !told.AllUp || !slices.Contains(told.MayGo, p.ID) || w.Now.Sub(told.After) > recent:
 			t.Fatalf("a voter's pod goes without a word of now: %+v", s)
 		}
+	case Rotate:
+		stepsOn(t, w, s)
 	case MakeHost:
 		if known < 0 && s.N < w.Record.Next {
 			t.Fatalf("a number is used again: %+v, the next is %d", s, w.Record.Next)
@@ -169,6 +183,33 @@ func never(t *rapid.T, w *World, s Step) {
 			if !slices.ContainsFunc(w.Hosts, func(o Host) bool { return o.Name == string(h) }) {
 				t.Fatalf("a host is named that is not there: %s", h)
 			}
+		}
+	}
+}
+
+// stepsOn: the authorities go on only where each host that votes or runs was told of as the present phase has it.
+func stepsOn(t *rapid.T, w *World, s Step) {
+	a, told := w.Authorities, w.fresh()
+	if !a.There || a.Phase == cluster.RotateDone {
+		if s.Phase != cluster.RotateTrust {
+			t.Fatalf("a rotation begins with %+v", s)
+		}
+		return
+	}
+	next := map[cluster.RotationPhase]cluster.RotationPhase{cluster.RotateTrust: cluster.RotateSign, cluster.RotateSign: cluster.RotateDrop, cluster.RotateDrop: cluster.RotateDone}
+	if s.Phase != next[a.Phase] || told == nil {
+		t.Fatalf("%s follows on %s by %+v", s.Phase, a.Phase, told)
+	}
+	for _, h := range w.Hosts {
+		if !h.Running && !w.votes(h.Name) {
+			continue
+		}
+		i := slices.IndexFunc(told.Hosts, func(o ToldHost) bool { return o.Name == h.Name })
+		if i < 0 || h.OldLeaves || !slices.Equal(told.Hosts[i].Trust.Daemon, a.Trusts) || w.votes(h.Name) && !slices.Equal(told.Hosts[i].Trust.Member, a.Member) {
+			t.Fatalf("%s follows on %s while %s is not as it has it: %+v", s.Phase, a.Phase, h.Name, told)
+		}
+		if a.Phase != cluster.RotateTrust && !slices.Equal(told.Hosts[i].Trust.Signed, a.Signs) {
+			t.Fatalf("%s shows certificates of the former authorities", h.Name)
 		}
 	}
 }

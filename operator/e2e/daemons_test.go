@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -130,6 +131,9 @@ func (k *kubelet) pod(ctx context.Context, p *corev1.Pod) error {
 	case c == nil:
 		return k.start(ctx, name, p)
 	default:
+		if err := k.refresh(ctx, name); err != nil {
+			return err
+		}
 		state.Ready = k.ready(ctx, c)
 		state.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.Now()}
 	}
@@ -138,6 +142,27 @@ func (k *kubelet) pod(ctx context.Context, p *corev1.Pod) error {
 	}
 	tells(p, state)
 	return k.h.c.Status().Update(ctx, p)
+}
+
+// refresh brings the Secret of a host's leaves to its pod, each file at once and not all of them.
+func (k *kubelet) refresh(ctx context.Context, name string) error {
+	secret := &corev1.Secret{}
+	if err := k.h.c.Get(ctx, k.h.key(name+"-leaves"), secret); err != nil {
+		return err
+	}
+	for file, text := range secret.Data {
+		path := filepath.Join(k.dir, name+"-leaves", file)
+		if had, err := os.ReadFile(path); err == nil && bytes.Equal(had, text) {
+			continue
+		}
+		if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+			return err
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *kubelet) ready(ctx context.Context, c *container) bool {
@@ -167,14 +192,8 @@ func (k *kubelet) start(ctx context.Context, name string, p *corev1.Pod) error {
 			return err
 		}
 	}
-	secret := &corev1.Secret{}
-	if err := k.h.c.Get(ctx, k.h.key(name+"-leaves"), secret); err != nil {
+	if err := k.refresh(ctx, name); err != nil {
 		return err
-	}
-	for file, text := range secret.Data {
-		if err := os.WriteFile(filepath.Join(leaves, file), text, 0o600); err != nil {
-			return err
-		}
 	}
 	if err := kube.server.Token(ctx, k.h.ns, p.Spec.ServiceAccountName, account); err != nil {
 		return err
@@ -228,7 +247,8 @@ func (c *container) signal(s syscall.Signal) error {
 	return syscall.Kill(pid, s)
 }
 
-// writer writes all the time, each key once more where the first try fails.
+// writer writes all the time, each key once more where the first try fails. It has a certificate, and trusts, what a pod would
+// that mounts main-ca and the client's certificate of main-1.
 type writer struct {
 	mu             sync.Mutex
 	done, retried  int
@@ -240,12 +260,30 @@ type writer struct {
 
 func (k *kubelet) write(t *testing.T, hosts int) *writer {
 	t.Helper()
-	secret := &corev1.Secret{}
-	must(t, k.h.c.Get(t.Context(), k.h.key(k.h.name+"-1-leaves"), secret))
-	pair, err := tls.X509KeyPair(secret.Data["client.crt"], secret.Data["client.key"])
-	must(t, err)
+	ctx := context.WithoutCancel(t.Context())
+	pair := func() (*tls.Certificate, error) {
+		secret := &corev1.Secret{}
+		if err := k.h.c.Get(ctx, k.h.key(k.h.name+"-1-leaves"), secret); err != nil {
+			return nil, err
+		}
+		pair, err := tls.X509KeyPair(secret.Data["client.crt"], secret.Data["client.key"])
+		return &pair, err
+	}
 	w := &writer{stop: make(chan struct{}), finished: make(chan struct{}), client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}}}} // the servers' certificates are not what this is about
+		TLSClientConfig: &tls.Config{
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair() },
+			InsecureSkipVerify:   true, // replaced below: no name of theirs is resolved here
+			VerifyConnection: func(s tls.ConnectionState) error {
+				bundle := &corev1.ConfigMap{}
+				if err := k.h.c.Get(ctx, k.h.key(k.h.name+"-ca"), bundle); err != nil {
+					return err
+				}
+				roots := x509.NewCertPool()
+				roots.AppendCertsFromPEM([]byte(bundle.Data["etcd-clients-ca.crt"]))
+				_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots})
+				return err
+			},
+		}}}}
 	for n := 1; n <= hosts; n++ {
 		w.addresses = append(w.addresses, k.address(n))
 	}
@@ -261,6 +299,9 @@ func (w *writer) run() {
 		case <-w.stop:
 			return
 		case <-time.After(20 * time.Millisecond):
+		}
+		if i%25 == 0 { // so that there are new connections at all times
+			w.client.CloseIdleConnections()
 		}
 		err := w.put(i, w.addresses[i%len(w.addresses)])
 		again := error(nil)

@@ -372,7 +372,11 @@ func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder,
 		if slices.ContainsFunc(in.Voters, func(v cluster.Voter) bool { return string(v.Host) == host }) {
 			data = cluster.DataMember
 		}
-		told.Hosts = append(told.Hosts, control.HostStatus{Host: cluster.HostID(host), Data: data})
+		trust, err := h.trust(ctx, host)
+		if err != nil {
+			return err
+		}
+		told.Hosts = append(told.Hosts, control.HostStatus{Host: cluster.HostID(host), Data: data, Trust: trust})
 	}
 	if h.tells != nil {
 		h.tells(&told)

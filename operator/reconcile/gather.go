@@ -34,8 +34,13 @@ type sight struct {
 	hosts           map[int]*hostObjects
 	secrets         []client.Object // those that are no host's; metadata only
 	needsKeys       bool            // something is issued now
-	shared          []client.Object // by kind and name, whatever is there
-	began, toldBy   time.Time       // the look, and the read of the status past the cache
+	// kept is what the Secret with the authorities' keys says; nil: nothing that counts. older: what it says is of before step, which
+	// is the last one that anything was written by.
+	kept          *keptAuthorities
+	older         bool
+	step          int
+	shared        []client.Object // by kind and name, whatever is there
+	began, toldBy time.Time       // the look, and the read of the status past the cache
 
 	// Of a cluster on bare hosts: what is seen of it, its record (nil: it cannot be read) and the spec as it was read there.
 	outside *decide.Outside
@@ -115,7 +120,9 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	}
 	w.Since = ec.CreationTimestamp.Time
 	s.want()
+	w.Want.RotationGrace = r.RotationGrace
 	s.describe()
+	s.rotation()
 	if err := r.pauses(ctx, s); err != nil {
 		return nil, err
 	}
@@ -192,6 +199,9 @@ func (s *sight) want() {
 		w.Volumes = cmp.Or(decide.Volumes(d.Volumes), decide.KeepUnproven)
 		w.Backup = d.FinalBackup == "Always" || w.Backup && d.FinalBackup != "Never"
 	}
+	if spec.TLS != nil {
+		w.Rotate = int(spec.TLS.Rotate)
+	}
 	if b := spec.Bootstrap; b != nil && b.Restore != nil {
 		w.From = &decide.Origin{Backup: string(b.Restore.Backup), NewestProven: b.Restore.NewestProven}
 	}
@@ -206,7 +216,6 @@ func (s *sight) want() {
 		said bool
 	}{
 		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
-		{"tls.rotate", spec.TLS != nil && spec.TLS.Rotate > 0},
 		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil},
 	} {
 		if f.said {

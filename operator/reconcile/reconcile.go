@@ -55,10 +55,12 @@ type Reconciler struct {
 	Writer *act.Writer
 	Events events.EventRecorder // nil: none are told
 	Image  string               // of hosts
-	Now    func() time.Time     // nil: the clock
-	rolls  rolls
-	beats  beats
-	stores record.Stores
+	// RotationGrace is how long clients have at each step in which the authorities are rotated.
+	RotationGrace time.Duration
+	Now           func() time.Time // nil: the clock
+	rolls         rolls
+	beats         beats
+	stores        record.Stores
 }
 
 var steps = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -112,6 +114,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: lookRolling}, nil
 	case len(d.Waits) > 0 || len(d.Steps) > 1 || slices.ContainsFunc(s.world.Hosts, func(h decide.Host) bool { return !h.SilentSince.IsZero() }):
 		return ctrl.Result{RequeueAfter: lookSoon}, nil
+	case d.Rotation != nil:
+		return ctrl.Result{RequeueAfter: max(lookSoon, min(lookAgain, d.Rotation.Until.Sub(s.world.Now)))}, nil
 	}
 	return ctrl.Result{RequeueAfter: lookAgain}, nil
 }
@@ -200,8 +204,8 @@ func hindered(err error) (wait *decide.Wait, goesOn bool) {
 	switch {
 	case is:
 		return &decide.Wait{Code: decide.NameTaken, Sentence: taken.Error() + ": delete it, or choose another name for the EtcdCluster"}, false
-	case errors.Is(err, errAuthorityGone):
-		return &decide.Wait{Code: decide.AuthorityGone, Sentence: err.Error()}, true
+	case lostKeys(err) != nil:
+		return lostKeys(err), true
 	case errors.Is(err, act.ErrNoImages):
 		return &decide.Wait{Code: decide.NotSupported, Sentence: "spec.releases needs volumes from images, which this Kubernetes does not have: 1.35 has them. Put the releases into the image of the hosts, and leave spec.releases out"}, true
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
@@ -221,7 +225,7 @@ func (r *Reconciler) again(ctx context.Context, s *sight, step decide.Step) (*si
 		return nil, err
 	}
 	for _, o := range decide.Next(fresh.world).Steps {
-		if o.Kind == step.Kind && o.N == step.N && o.AtLeast == step.AtLeast && o.Evict == step.Evict {
+		if o.Kind == step.Kind && o.N == step.N && o.AtLeast == step.AtLeast && o.Evict == step.Evict && o.Phase == step.Phase {
 			return fresh, nil
 		}
 	}

@@ -193,7 +193,11 @@ func toldOf(t *control.Status) *decide.Told {
 		}
 	}
 	for _, h := range t.Hosts {
-		out.Hosts = append(out.Hosts, decide.ToldHost{Name: string(h.Host), Carries: h.Data == cluster.DataMember, Spent: h.Data == cluster.DataRemoved || h.Data == cluster.DataNone})
+		told := decide.ToldHost{Name: string(h.Host), Carries: h.Data == cluster.DataMember, Spent: h.Data == cluster.DataRemoved || h.Data == cluster.DataNone}
+		if t := h.Trust; t != nil {
+			told.Trust = &decide.Trust{Daemon: t.Daemon, Member: t.Member, Signed: t.Signed}
+		}
+		out.Hosts = append(out.Hosts, told)
 	}
 	if t.Backup != nil {
 		out.Backed, out.BackedName = t.Backup.At, t.Backup.Name

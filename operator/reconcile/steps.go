@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,14 +10,12 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/operator/act"
 	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -57,6 +54,8 @@ func (r *Reconciler) take(ctx context.Context, s *sight, step decide.Step) error
 		})
 	case decide.KeepPod:
 		return r.keepPod(ctx, s, h)
+	case decide.Rotate:
+		return r.rotate(ctx, s, step)
 	case decide.RollHost:
 		return r.rollHost(ctx, s, step, h)
 	case decide.AskBackup:
@@ -116,7 +115,9 @@ func (r *Reconciler) makeShared(ctx context.Context, s *sight) error {
 	}
 	all := s.shape.Shared()
 	if files != nil {
-		all = append(all, s.shape.Bundle(authority.Bundle(files)))
+		bundle := s.shape.Bundle(authority.Bundle(files))
+		bundle.Annotations = map[string]string{shape.AnnotationStep: s.kept.stamp()}
+		all = append(all, bundle)
 	}
 	for _, want := range all {
 		if err := r.Writer.Ensure(ctx, s.shape, want, s.find(want)); err != nil {
@@ -161,42 +162,6 @@ func (s *sight) find(like client.Object) client.Object {
 	return nil
 }
 
-// errAuthorityGone says that the authorities' keys are not there any more. They are not made again.
-var errAuthorityGone = errors.New("the Secret with the authorities' keys is gone: leaves last for months yet; put it back from a backup")
-
-// authorities are the files of the cluster's authorities: read when they are needed, made when there never were any. Nil:
-// nothing needs them now.
-func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files, error) {
-	bundle := s.find(s.shape.Bundle(nil))
-	made := slices.ContainsFunc(s.secrets, func(o client.Object) bool { return o.GetName() == s.shape.AuthoritiesName() })
-	if bundle != nil && made && !s.needsKeys {
-		return nil, nil
-	}
-	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.AuthoritiesName()}
-	err := r.Live.Get(ctx, key, secret)
-	switch {
-	case err == nil && secret.Labels[shape.LabelUID] != s.shape.UID:
-		return nil, &act.TakenError{Kind: "Secret", Name: secret.Name}
-	case err == nil:
-		return secret.Data, nil
-	case !apierrors.IsNotFound(err):
-		return nil, err
-	case bundle != nil || len(s.hosts) > 0:
-		return nil, errAuthorityGone
-	}
-	files, err := authority.Create(s.world.Now)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Writer.Create(ctx, s.shape, s.shape.Authorities(files)); err != nil {
-		return nil, err
-	}
-	if err := r.Live.Get(ctx, key, secret); err != nil { // another operator may have been first
-		return nil, err
-	}
-	return secret.Data, nil
-}
-
 // makeHost makes what is missing of a host: its number is used, then the volume, the leaves, and last the set.
 func (r *Reconciler) makeHost(ctx context.Context, s *sight, n int, h *hostObjects) error {
 	c := s.shape
@@ -228,7 +193,7 @@ func (r *Reconciler) makeHost(ctx context.Context, s *sight, n int, h *hostObjec
 			return err
 		}
 		leaves := c.Leaves(n, files)
-		leaves.Annotations = map[string]string{shape.AnnotationRenew: at.UTC().Format(time.RFC3339)}
+		s.date(leaves, at)
 		if err := r.Writer.Create(ctx, c, leaves); err != nil {
 			return err
 		}
@@ -249,6 +214,16 @@ func (r *Reconciler) issue(ctx context.Context, s *sight, n int, had authority.F
 	return authority.Issue(files, had, authority.Host{Cluster: c.ClusterName(), Name: c.Host(n), DNS: []string{c.HostDNS(n)}, Served: c.ServedDNS()}, s.world.Now)
 }
 
+// date writes on leaves when they are renewed, and the step of the authorities that they are of.
+func (s *sight) date(leaves *corev1.Secret, due time.Time) {
+	if leaves.Annotations == nil {
+		leaves.Annotations = map[string]string{}
+	}
+	leaves.Annotations[shape.AnnotationRenew], leaves.Annotations[shape.AnnotationStep] = due.UTC().Format(time.RFC3339), s.kept.stamp()
+}
+
+// renewLeaves reads the leaves before the authorities: these were there before what was issued by them, so that nothing is
+// written by a step before.
 func (r *Reconciler) renewLeaves(ctx context.Context, s *sight, n int) error {
 	leaves := &corev1.Secret{}
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.LeavesName(n)}, leaves); err != nil {
@@ -259,10 +234,7 @@ func (r *Reconciler) renewLeaves(ctx context.Context, s *sight, n int) error {
 		return err
 	}
 	leaves.Data = files
-	if leaves.Annotations == nil {
-		leaves.Annotations = map[string]string{}
-	}
-	leaves.Annotations[shape.AnnotationRenew] = at.UTC().Format(time.RFC3339)
+	s.date(leaves, at)
 	return r.Writer.Client.Update(ctx, leaves, client.FieldOwner(shape.Manager))
 }
 

@@ -53,6 +53,11 @@ const (
 	AnnotationUsed = "etcdadm.io/pause-used"
 	// AnnotationKeep is on a pod: the AnnotationUsed by which it is not deleted any more.
 	AnnotationKeep = "etcdadm.io/kept-from"
+	// AnnotationAuthorities is on the Secret with the authorities' keys: how far they are rotated, and which they are.
+	AnnotationAuthorities = "etcdadm.io/authorities"
+	// AnnotationStep is on leaves and on what clients trust: the number of spec.tls.rotate and the step of the authorities by
+	// which they were written.
+	AnnotationStep = "etcdadm.io/authorities-step"
 	// AnnotationRenew is on leaves: when they are renewed.
 	AnnotationRenew = "etcdadm.io/renew-at"
 

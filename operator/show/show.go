@@ -193,7 +193,38 @@ type condition struct {
 }
 
 func (s Seen) conditions(out *v1alpha1.ClusterStatus) {
-	s.set(out, []condition{s.reporting(), s.available(out), s.progressing(), s.degraded(out), s.backedUp(out), s.ready(out)})
+	all := []condition{s.reporting(), s.available(out), s.progressing(), s.degraded(out), s.backedUp(out), s.ready(out)}
+	if c := s.rotating(out); c != nil {
+		all = append(all, *c)
+	}
+	s.set(out, all)
+}
+
+// rotating says how far the authorities are rotated, and what that waits for; nil: nothing is to be said.
+func (s Seen) rotating(out *v1alpha1.ClusterStatus) *condition {
+	a := s.World.Authorities
+	steps := map[cluster.RotationPhase]struct{ reason, text string }{
+		cluster.RotateTrust: {"TrustBoth", "1 of 3: the former authorities and the next ones are trusted"},
+		cluster.RotateSign:  {"NextSign", "2 of 3: certificates of the next authorities are shown, and both are trusted"},
+		cluster.RotateDrop:  {"FormerOut", "3 of 3: the former authorities are trusted no more"},
+	}
+	switch {
+	case a == nil || !a.There:
+		return nil
+	case a.Phase == cluster.RotateDone:
+		if !meta.IsStatusConditionTrue(out.Conditions, v1alpha1.Rotating) {
+			return nil
+		}
+		return &condition{v1alpha1.Rotating, metav1.ConditionFalse, "Done", "the authorities were replaced"}
+	}
+	c := condition{v1alpha1.Rotating, metav1.ConditionTrue, steps[a.Phase].reason, steps[a.Phase].text}
+	switch r := s.Decision.Rotation; {
+	case r == nil:
+		c.text += ". Nothing goes on now; see the condition Ready"
+	case r.Waits != "":
+		c.text += ". It waits: " + r.Waits
+	}
+	return &c
 }
 
 func (s Seen) set(out *v1alpha1.ClusterStatus, all []condition) {

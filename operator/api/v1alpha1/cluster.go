@@ -263,7 +263,8 @@ type TLS struct {
 	// Clients gives the side of etcd's clients to cert-manager.
 	// +optional
 	Clients *TLSClients `json:"clients,omitempty"`
-	// Rotate is one more than before to have the authorities replaced.
+	// Rotate is one more than before to have the authorities replaced, step by step, while the cluster serves. A new cluster
+	// begins with the number that is there.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="tls.rotate only grows: one more than before replaces the authorities"
 	// +optional
@@ -485,4 +486,5 @@ const (
 	Degraded    = "Degraded"    // something is wrong that clients need not notice
 	BackedUp    = "BackedUp"    // a backup is newer than twice its interval
 	Reporting   = "Reporting"   // the daemons tell of themselves
+	Rotating    = "Rotating"    // the authorities are being replaced; it is not there before the first time
 )

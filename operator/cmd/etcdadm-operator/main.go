@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"time"
 
 	"etcdadm.io/operator/act"
 	"etcdadm.io/operator/api/v1alpha1"
@@ -24,15 +25,16 @@ func main() {
 	metricsAt := flag.String("metrics-bind-address", ":8080", "where metrics are; 0: nowhere")
 	healthAt := flag.String("health-probe-bind-address", ":8081", "where /healthz and /readyz are")
 	workers := flag.Int("workers", 32, "clusters that are looked at at once")
+	grace := flag.Duration("rotation-grace", 10*time.Minute, "how long clients have at each step of spec.tls.rotate to take new certificates up")
 	flag.Parse() // --kubeconfig is controller-runtime's
 	ctrl.SetLogger(zap.New())
-	if err := run(*image, *namespace, *elect, *metricsAt, *healthAt, *workers); err != nil {
+	if err := run(*image, *namespace, *elect, *metricsAt, *healthAt, *workers, *grace); err != nil {
 		fmt.Fprintln(os.Stderr, "etcdadm-operator:", err)
 		os.Exit(1)
 	}
 }
 
-func run(image, namespace string, elect bool, metricsAt, healthAt string, workers int) error {
+func run(image, namespace string, elect bool, metricsAt, healthAt string, workers int, grace time.Duration) error {
 	if image == "" {
 		return fmt.Errorf("--image is required: name the image of the hosts, such as registry.example/etcdadm:1.0.0")
 	}
@@ -61,7 +63,8 @@ func run(image, namespace string, elect bool, metricsAt, healthAt string, worker
 	}
 	r := &reconcile.Reconciler{
 		Cached: m.GetClient(), Live: m.GetAPIReader(), Image: image, Events: m.GetEventRecorder("etcdadm-operator"),
-		Writer: &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()},
+		RotationGrace: grace,
+		Writer:        &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()},
 	}
 	if err := r.Setup(m, workers); err != nil {
 		return err

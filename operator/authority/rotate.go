@@ -1,0 +1,210 @@
+package authority
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"etcdadm.io/internal/pki"
+)
+
+// A rotation changes the files of the authorities step by step; docs/adr/042-rotating-the-authorities-of-pods.md has the
+// protocol. NAME.crt and NAME.key are at each step what is trusted and what signs. Beside them lie NAME.next.key, which signs
+// later, NAME.before.key, which signed before, and what was set aside as NAME.aside.crt and NAME.aside.key.
+
+var names = []string{pki.ManagerCA, pki.PeersCA, pki.ClientsCA}
+
+// Certificates are those of the authorities, by their SHA-256, sorted.
+type Certificates struct {
+	Trusts []string `json:"trusts"`
+	Signs  []string `json:"signs,omitempty"`
+	// Member are those that etcd is started with.
+	Member []string `json:"member"`
+	// Due is when two thirds of the life of the first one that signs are over, and Ends when it ends; zero: none signs.
+	Due  time.Time `json:"due,omitzero"`
+	Ends time.Time `json:"ends,omitzero"`
+}
+
+// Equal reports whether both are the same certificates.
+func (c Certificates) Equal(o Certificates) bool {
+	return slices.Equal(c.Trusts, o.Trusts) && slices.Equal(c.Signs, o.Signs)
+}
+
+// Describe says which certificates the files are.
+//
+// Errors: what pki.Load refuses, such as an authority that has ended, or a key that is none of its certificates'.
+func Describe(files Files, now time.Time) (out Certificates, err error) {
+	err = within(files, func(dir string) error {
+		all, err := pki.Load(dir, now)
+		if err != nil {
+			return err
+		}
+		for _, a := range all.All() {
+			out.Trusts = append(out.Trusts, a.Fingerprints()...)
+			if a != all.Manager {
+				out.Member = append(out.Member, a.Fingerprints()...)
+			}
+			signs := a.Signing()
+			if signs == nil {
+				continue
+			}
+			out.Signs = append(out.Signs, pki.Fingerprint(signs))
+			issued, life := pki.Life(signs)
+			if due := issued.Add(life - life/3).UTC(); out.Due.IsZero() || due.Before(out.Due) {
+				out.Due = due
+			}
+			if ends := signs.NotAfter.UTC(); out.Ends.IsZero() || ends.Before(out.Ends) {
+				out.Ends = ends
+			}
+		}
+		return nil
+	})
+	for _, list := range []*[]string{&out.Trusts, &out.Signs, &out.Member} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return out, err
+}
+
+// Rotating says of files of which nothing is written beside them how far a rotation is by themselves.
+func Rotating(files Files) (trust, sign bool) {
+	_, trust = files[names[0]+".next.key"]
+	_, sign = files[names[0]+".before.key"]
+	return trust, sign && !trust
+}
+
+// Next makes the next authorities, and trusts both. Their keys sign nothing yet.
+func Next(files Files, now time.Time) (Files, error) {
+	made, err := Create(now)
+	if err != nil {
+		return nil, err
+	}
+	out := maps.Clone(files)
+	for _, name := range names {
+		out[name+".crt"] = slices.Concat(bytes.TrimRight(files[name+".crt"], "\n"), []byte("\n"), made[name+".crt"])
+		out[name+".next.key"] = made[name+".key"]
+		delete(out, name+".before.key")
+	}
+	return out, nil
+}
+
+// Sign has the next authorities sign. Both are trusted.
+func Sign(files Files) Files {
+	out := maps.Clone(files)
+	for _, name := range names {
+		if key, is := files[name+".key"]; is {
+			out[name+".before.key"] = key
+		}
+		out[name+".key"] = files[name+".next.key"]
+		delete(out, name+".next.key")
+	}
+	return out
+}
+
+// Drop trusts nobody any more but who signs.
+func Drop(files Files, now time.Time) (Files, error) {
+	out := maps.Clone(files)
+	err := within(files, func(dir string) error {
+		all, err := pki.Load(dir, now)
+		if err != nil {
+			return err
+		}
+		for _, a := range all.All() {
+			if a.Signing() == nil {
+				return fmt.Errorf("no key of %s is here", a.Name())
+			}
+			out[a.Name()+".crt"] = []byte(pki.CertificatePEM(a.Signing()))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Forget lets the former keys go, which nobody trusts any more.
+func Forget(files Files) Files {
+	out := maps.Clone(files)
+	for _, name := range names {
+		delete(out, name+".before.key")
+	}
+	return out
+}
+
+// Anew makes authorities in place of those that have ended, which are set aside.
+func Anew(ended Files, now time.Time) (Files, error) {
+	out, err := Create(now)
+	setAside(out, ended)
+	return out, err
+}
+
+// Regain is whom hosts trust, by what lies in the Secrets of their leaves and in what clients have, as the files of authorities
+// whose keys are lost. What lies in their place is set aside.
+//
+// Errors: nothing says whom they trust.
+func Regain(foreign Files, trusted ...Files) (Files, error) {
+	out := Files{}
+	setAside(out, foreign)
+	for _, name := range names {
+		var known []string
+		for _, files := range trusted {
+			for rest := files[name+".crt"]; ; {
+				var block *pem.Block
+				if block, rest = pem.Decode(rest); block == nil {
+					break
+				}
+				c, err := x509.ParseCertificate(block.Bytes)
+				if err != nil || slices.Contains(known, pki.Fingerprint(c)) {
+					continue
+				}
+				known = append(known, pki.Fingerprint(c))
+				out[name+".crt"] = append(out[name+".crt"], pki.CertificatePEM(c)...)
+			}
+		}
+		if len(known) == 0 {
+			return nil, fmt.Errorf("nothing says which %s the hosts trust", name)
+		}
+	}
+	return out, nil
+}
+
+func setAside(out, files Files) {
+	for _, name := range names {
+		for _, kind := range []string{".crt", ".key"} {
+			if data, is := files[name+kind]; is {
+				out[name+".aside"+kind] = data
+			}
+		}
+	}
+}
+
+// ErrForeign says that a host shows certificates of authorities that these files do not trust: they are not its cluster's, or
+// those of an earlier time.
+var ErrForeign = errors.New("hosts show certificates of other authorities than these")
+
+// Vouch says whether these authorities trust what a host shows. What has ended is shown to nobody.
+//
+// Errors: ErrForeign.
+func Vouch(authorities, leaves Files, now time.Time) error {
+	return within(authorities, func(dir string) error {
+		all, err := pki.Load(dir, now)
+		if err != nil {
+			return err
+		}
+		return within(leaves, func(out string) error { return vouch(all, out, now) })
+	})
+}
+
+func vouch(all *pki.Authorities, dir string, now time.Time) error {
+	for _, l := range leaves {
+		shown, err := pki.ReadCertificates(filepath.Join(dir, l.name+".crt"))
+		if err == nil && len(shown) > 0 && now.Before(shown[0].NotAfter) && !l.of(all).Signed(shown[0]) {
+			return fmt.Errorf("%s: %w", l.of(all).Name(), ErrForeign)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// Why has the next step of a rotation not been taken? rotate is all that there is to it;
+// docs/adr/042-rotating-the-authorities-of-pods.md has the protocol and its schedules.
+
+// byTimeGrace is how long clients have at each step of a rotation that nobody asked for.
+const byTimeGrace = 30 * 24 * time.Hour
+
+// Authorities are those of the cluster, as their Secret says, and the step that they are at.
+type Authorities struct {
+	// There: the Secret is there, and what is known of it is of the last step.
+	There bool
+	// Rotate is the number of spec.tls.rotate by which the last rotation was begun, whatever became of the Secret.
+	Rotate int
+	Phase  cluster.RotationPhase
+	// Since is when the phase began. ByTime: nobody asked for this rotation.
+	Since  time.Time
+	ByTime bool
+	// Trusts, Signs and Member are certificates by their SHA-256, sorted: all that are trusted, those that sign, and those that
+	// etcd is started with.
+	Trusts, Signs, Member []string
+	// Due is when they are to be replaced, and Ends when they end; zero: not known.
+	Due, Ends time.Time
+}
+
+// Trust is what a host told of certificates, by their SHA-256, sorted.
+type Trust struct {
+	Daemon []string // that its daemon trusts
+	Member []string // that its etcd was started with; empty: none runs, or nobody knows
+	Signed []string // that signed what it shows
+}
+
+// Rotation is a rotation that is under way.
+type Rotation struct {
+	Phase cluster.RotationPhase
+	Waits string // for what; empty: for nothing
+	// Until is how long clients have; zero: that is not what is waited for.
+	Until time.Time
+}
+
+// rotation is the authorities of one world.
+type rotation struct {
+	*Authorities
+	w *World
+	d *Decision
+}
+
+// ended: nobody trusts the authorities any more, and nothing can be issued by them.
+func (a *Authorities) ended(now time.Time) bool {
+	return a != nil && a.There && !a.Ends.IsZero() && now.After(a.Ends)
+}
+
+// rotate takes the next step of a rotation, once each host and member has been seen as the step before has it.
+func (w *World) rotate(d *Decision) {
+	if w.Authorities == nil || w.Intent == nil || w.Intent.State != cluster.IntentFounded {
+		return
+	}
+	a := rotation{w.Authorities, w, d}
+	asked := w.Want.Rotate > a.Rotate
+	switch {
+	case a.ended(w.Now) && asked:
+		a.step(cluster.RotateDrop, true, "the authorities have ended, and others are asked for")
+	case a.ended(w.Now):
+		d.wait(AuthorityEnded, fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others. Set spec.tls.rotate to %d, and then delete all pods of the cluster at once", a.Ends.UTC().Format(time.RFC3339), a.Rotate+1))
+	case a.There && a.Phase != cluster.RotateDone:
+		a.goOn(asked)
+	case asked:
+		a.step(cluster.RotateTrust, true, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
+	case a.There && !a.Due.IsZero() && !w.Now.Before(a.Due):
+		a.step(cluster.RotateTrust, true, "two thirds of the authorities' life are over")
+	}
+}
+
+// goOn writes the next phase where nothing is waited for.
+func (a rotation) goOn(asked bool) {
+	grace := a.w.Want.RotationGrace
+	if a.ByTime && !asked {
+		grace = byTimeGrace
+	}
+	r := &Rotation{Phase: a.Phase, Waits: a.lacks()}
+	if until := a.Since.Add(grace); r.Waits == "" && a.Phase != cluster.RotateDrop && a.w.Now.Before(until) {
+		r.Waits, r.Until = "clients have until "+until.UTC().Format(time.RFC3339), until
+	}
+	a.d.Rotation = r
+	switch {
+	case r.Waits != "":
+	case a.Phase == cluster.RotateTrust:
+		a.step(cluster.RotateSign, false, "all trust both the former authorities and the next ones")
+	case a.Phase == cluster.RotateSign:
+		a.step(cluster.RotateDrop, false, "all show certificates of the next authorities")
+	case a.Phase == cluster.RotateDrop:
+		a.step(cluster.RotateDone, false, "nobody trusts the former authorities any more")
+	}
+}
+
+// step writes a phase, alone: what else is to be done is none of its conditions, since a host that cannot be made would hold up the
+// rotation that it waits for.
+func (a rotation) step(to cluster.RotationPhase, begins bool, why string) {
+	n := a.Rotate
+	if begins || a.ByTime { // one that nobody asked for becomes the one that is asked for now
+		n = max(n, a.w.Want.Rotate)
+	}
+	a.d.Steps = []Step{{Kind: Rotate, Phase: to, Rotate: n, ByTime: n == a.Rotate && (begins || a.ByTime), Why: why}}
+}
+
+// lacks says for what the present step waits; empty: each host and each member has been seen as it has it. What nobody told
+// is not so.
+func (a rotation) lacks() string {
+	t := a.w.fresh()
+	if t == nil || t.Hosts == nil {
+		return "the daemons have not told of themselves lately"
+	}
+	known := map[string]bool{}
+	for _, h := range a.w.Hosts {
+		known[h.Name] = true
+		if a.w.idles(h.Name) && (!h.Running || h.Kept) { // nobody runs there, and who starts there has leaves of then
+			continue
+		}
+		if why := a.hostLacks(t, h); why != "" {
+			return why
+		}
+	}
+	for _, m := range t.Members {
+		if !known[m] {
+			return "nobody knows the host of each member"
+		}
+	}
+	for _, set := range a.w.Intent.VoterSets() {
+		for _, v := range set {
+			if !known[string(v.Host)] {
+				return fmt.Sprintf("%s votes, and nothing of it is here", v.Host)
+			}
+		}
+	}
+	return ""
+}
+
+func (a rotation) hostLacks(t *Told, h Host) string {
+	i := slices.IndexFunc(t.Hosts, func(o ToldHost) bool { return o.Name == h.Name })
+	switch {
+	case !h.Leaves || h.OldLeaves:
+		return "the certificates of " + h.Name + " are to be written"
+	case i < 0:
+		return "the daemons do not hear " + h.Name
+	}
+	told, signs := t.Hosts[i].Trust, a.Signs
+	if a.Phase == cluster.RotateTrust {
+		signs = a.Trusts
+	}
+	switch {
+	case told == nil:
+		return "the daemon of " + h.Name + " does not tell whom it trusts: it is of an earlier release"
+	case !slices.Equal(told.Daemon, a.Trusts):
+		return h.Name + " does not have the Secret of its certificates as it is now, which its kubelet brings within two minutes"
+	case len(told.Signed) == 0 || slices.ContainsFunc(told.Signed, func(c string) bool { return !slices.Contains(signs, c) }):
+		return h.Name + " shows certificates of the former authorities yet"
+	case len(told.Member) == 0 && (t.Hosts[i].Carries || a.w.votes(h.Name)):
+		return "the member of " + h.Name + " does not run, or nobody knows with which authorities it was started"
+	case len(told.Member) > 0 && !slices.Equal(told.Member, a.Member):
+		return "the member of " + h.Name + " is to be restarted by the daemons, so that it trusts the authorities of this step"
+	}
+	return ""
+}
