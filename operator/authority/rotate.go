@@ -172,6 +172,17 @@ func Regain(foreign Files, trusted ...Files) (Files, error) {
 	return out, nil
 }
 
+// Keys are those of leaves, without the leaves.
+func Keys(files Files) Files {
+	out := Files{}
+	for _, l := range leaves {
+		if key, is := files[l.name+".key"]; is {
+			out[l.name+".key"] = key
+		}
+	}
+	return out
+}
+
 func setAside(out, files Files) {
 	for _, name := range names {
 		for _, kind := range []string{".crt", ".key"} {

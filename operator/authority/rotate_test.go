@@ -97,6 +97,9 @@ func TestRotation(t *testing.T) {
 	if _, _, err := Issue(first, shown[3], host, now); !errors.Is(err, ErrForeign) {
 		t.Errorf("issued by authorities of before: %v", err)
 	}
+	if anew, _, err := Issue(first, Keys(shown[3]), host, now); err != nil || !bytes.Equal(anew["peer.key"], shown[3]["peer.key"]) || !takes(t, shown[0], anew, now) {
+		t.Errorf("leaves of a host that does not run are not issued anew with their keys: %v", err)
+	}
 	if err := Vouch(first, shown[4], now); !errors.Is(err, ErrForeign) {
 		t.Errorf("%v", err)
 	}

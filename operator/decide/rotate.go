@@ -69,9 +69,10 @@ func (w *World) rotate(d *Decision) {
 	case a.ended(w.Now) && asked:
 		a.step(cluster.RotateDrop, true, "the authorities have ended, and others are asked for")
 	case a.ended(w.Now):
-		d.wait(AuthorityEnded, fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others. Set spec.tls.rotate to %d, and then delete all pods of the cluster at once", a.Ends.UTC().Format(time.RFC3339), a.Rotate+1))
+		d.wait(AuthorityEnded, fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others. Set spec.tls.rotate to %d, by which others are made, and all pods are started anew at once", a.Ends.UTC().Format(time.RFC3339), a.Rotate+1))
 	case a.There && a.Phase != cluster.RotateDone:
 		a.goOn(asked)
+	case w.fresh() == nil: // nobody waits with it, and by a clock that is wrong the next ones would be of another time
 	case asked:
 		a.step(cluster.RotateTrust, true, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
 	case a.There && !a.Due.IsZero() && !w.Now.Before(a.Due):
@@ -84,6 +85,13 @@ func (a rotation) goOn(asked bool) {
 	grace := a.w.Want.RotationGrace
 	if a.ByTime && !asked {
 		grace = byTimeGrace
+	}
+	for _, h := range a.w.Hosts {
+		if h.Outlived && h.Running && !h.Going && !h.OldLeaves {
+			a.d.Rotation = &Rotation{Phase: a.Phase, Waits: "all pods are started anew"}
+			a.d.Steps = []Step{{Kind: EndPod, N: h.N, Host: h.Name, Why: "the authorities that it was started with have ended"}}
+			return
+		}
 	}
 	r := &Rotation{Phase: a.Phase, Waits: a.lacks()}
 	if until := a.Since.Add(grace); r.Waits == "" && a.Phase != cluster.RotateDrop && a.w.Now.Before(until) {

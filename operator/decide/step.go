@@ -34,6 +34,7 @@ const (
 	EndRecord   Kind = "end-record" // control objects and authorities
 	LowerBudget Kind = "lower-budget"
 	ClearHost   Kind = "clear-host" // what is left of one whose claim is gone
+	EndPod      Kind = "end-pod"    // of a cluster whose authorities had ended: nobody can join anybody before all are started anew
 	Rotate      Kind = "rotate"     // the authorities, by a step of which the last ones have nobody trust the former
 	KeepData    Kind = "keep-data"  // a label on volumes, record and authorities of a deleted cluster; the finalizer goes
 	UnmarkStore Kind = "unmark-store"
@@ -43,7 +44,7 @@ const (
 // Takes says whether a step takes something away.
 func (k Kind) Takes() bool {
 	switch k {
-	case StopHost, RollHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, Rotate, KeepData, UnmarkStore, LetGo:
+	case StopHost, RollHost, DropVolume, EndHost, EndShared, EndRecord, LowerBudget, ClearHost, EndPod, Rotate, KeepData, UnmarkStore, LetGo:
 		return true
 	}
 	return false

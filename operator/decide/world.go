@@ -161,8 +161,9 @@ type Host struct {
 	// Leaves: its certificates are there. LeavesDue: some of them are to be renewed. OldLeaves: they were written by an earlier
 	// step of the authorities.
 	Leaves, LeavesDue, OldLeaves bool
-	// Pod: there is one, whatever its state. Going: it is ending.
-	Pod, Going bool
+	// Pod: there is one, whatever its state. Going: it is ending. Outlived: it is of before authorities that were made in place of
+	// those that had ended.
+	Pod, Going, Outlived bool
 	// OldSet and OldPod: set and pod were made by another template than is wanted.
 	OldSet, OldPod bool
 	// Serves: its container is ready, which a voter is that serves. Runs is since when it runs; zero: it does not.

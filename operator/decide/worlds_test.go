@@ -87,6 +87,9 @@ func worlds(t *rapid.T) World {
 	if rapid.Bool().Draw(t, "authorities") {
 		w.Authorities = authoritiesOf(map[string]string{"phase": rapid.SampledFrom([]string{"trust", "sign", "drop", "done"}).Draw(t, "phase")})
 		w.Authorities.There, w.Want.Rotate = rapid.IntRange(0, 9).Draw(t, "keys") > 0, rapid.IntRange(0, 1).Draw(t, "rotate")
+		for i := range w.Hosts {
+			w.Hosts[i].Outlived = w.Hosts[i].Pod && w.Authorities.Phase == cluster.RotateDrop && rapid.IntRange(0, 5).Draw(t, "outlived") == 0
+		}
 		words := rapid.SampledFrom([]string{"former", "both", "next", ""})
 		for i := 0; w.Told != nil && i < len(w.Told.Hosts); i++ {
 			if h := &w.Told.Hosts[i]; rapid.IntRange(0, 3).Draw(t, "ready") > 0 {
@@ -152,6 +155,10 @@ func never(t *rapid.T, w *World, s Step) {
 			t.Fatalf("a voter's pod goes without a pause: %+v", s)
 		case told == nil || !told.AllUp || !slices.Contains(told.MayGo, p.ID) || w.Now.Sub(told.After) > recent:
 			t.Fatalf("a voter's pod goes without a word of now: %+v", s)
+		}
+	case EndPod:
+		if !host.Outlived || host.OldLeaves || w.Want.Paused {
+			t.Fatalf("a pod ends that has no reason to: %+v", host)
 		}
 	case Rotate:
 		stepsOn(t, w, s)

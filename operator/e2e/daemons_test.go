@@ -38,6 +38,7 @@ type kubelet struct {
 	program string
 	runs    map[string]*container // by host
 	deleted []string              // hosts whose pods were asked to end, in that order
+	late    map[string]time.Time  // hosts whose Secret comes late, until then, once it changed
 }
 
 // container is a pod that runs.
@@ -149,6 +150,19 @@ func (k *kubelet) refresh(ctx context.Context, name string) error {
 	secret := &corev1.Secret{}
 	if err := k.h.c.Get(ctx, k.h.key(name+"-leaves"), secret); err != nil {
 		return err
+	}
+	if until, is := k.late[name]; is {
+		had, err := os.ReadFile(filepath.Join(k.dir, name+"-leaves", "etcd-peers-ca.crt"))
+		switch {
+		case err != nil || bytes.Equal(had, secret.Data["etcd-peers-ca.crt"]):
+		case until.IsZero():
+			k.late[name] = time.Now().Add(15 * time.Second)
+			return nil
+		case time.Now().Before(until):
+			return nil
+		default:
+			k.late[name] = time.Time{}
+		}
 	}
 	for file, text := range secret.Data {
 		path := filepath.Join(k.dir, name+"-leaves", file)

@@ -56,6 +56,11 @@ type hostObjects struct {
 	pod    *corev1.Pod
 }
 
+// runs says that there is to be a pod.
+func (o *hostObjects) runs() bool {
+	return o.set != nil && (o.set.Spec.Replicas == nil || *o.set.Spec.Replicas > 0)
+}
+
 // secretList is for the metadata of Secrets: nothing else is read of them all the time.
 func secretList() *metav1.PartialObjectMetadataList {
 	l := &metav1.PartialObjectMetadataList{}
@@ -123,6 +128,9 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	w.Want.RotationGrace = r.RotationGrace
 	s.describe()
 	s.rotation()
+	if err := r.compareKeys(ctx, s); err != nil {
+		return nil, err
+	}
 	if err := r.pauses(ctx, s); err != nil {
 		return nil, err
 	}
@@ -258,7 +266,7 @@ func (s *sight) describe() {
 			h.LeavesDue = err != nil || !w.Now.Before(due)
 		}
 		if o.set != nil {
-			h.Set, h.Running = true, o.set.Spec.Replicas == nil || *o.set.Spec.Replicas > 0
+			h.Set, h.Running = true, o.runs()
 			_, h.Replace = o.set.Annotations[shape.AnnotationReplace]
 			h.SpentSince, _ = time.Parse(time.RFC3339, o.set.Annotations[shape.AnnotationSpent])
 			if want, err := s.shape.Set(n); err == nil {

@@ -11,13 +11,13 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/pki"
-	"etcdadm.io/operator/act"
 	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -30,6 +30,8 @@ type keptAuthorities struct {
 	Phase  cluster.RotationPhase `json:"phase"`
 	Since  time.Time             `json:"since,omitzero"`
 	ByTime bool                  `json:"byTime,omitempty"`
+	// Pods are those that are to end, by their UIDs: they were started with authorities that have ended.
+	Pods []types.UID `json:"pods,omitempty"`
 	authority.Certificates
 }
 
@@ -112,7 +114,35 @@ func (s *sight) rotation() {
 			_, step := stamped(leaves)
 			h.OldLeaves = step != k.Step
 		}
+		pod := s.hosts[h.N].pod
+		h.Outlived = pod != nil && slices.Contains(k.Pods, pod.UID)
 	}
+}
+
+// compareKeys looks, while a rotation is under way, whether the keys are those of its step: a step that goes on from others would fail
+// for ever. What was edited is as good as gone.
+func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
+	if s.kept == nil || s.kept.Phase == cluster.RotateDone || s.ended() {
+		return nil
+	}
+	secret := &corev1.Secret{}
+	switch err := r.Live.Get(ctx, s.keysName(), secret); {
+	case apierrors.IsNotFound(err): // which the next look sees
+		return nil
+	case err != nil:
+		return err
+	case s.keys().GetResourceVersion() != secret.ResourceVersion:
+		return nil
+	}
+	is, err := authority.Describe(secret.Data, s.world.Now)
+	if err == nil && s.kept.Phase == cluster.RotateTrust { // the keys of the next ones are to fit, too
+		_, err = authority.Describe(authority.Sign(secret.Data), s.world.Now)
+	}
+	if err == nil && is.Equal(s.kept.Certificates) {
+		return nil
+	}
+	s.kept, s.older, s.world.Authorities = nil, true, &decide.Authorities{Rotate: s.world.Authorities.Rotate}
+	return nil
 }
 
 // errAuthorityGone says that the authorities' keys are not there any more. They are not made again.
@@ -120,6 +150,9 @@ var errAuthorityGone = errors.New("the Secret with the authorities' keys is gone
 
 // errAuthorityChanged says that they are others than those of the last step.
 var errAuthorityChanged = errors.New("the Secret with the authorities' keys is not that of the last step: it was edited, or put back from an earlier time. Nothing is issued by it. Put the last one back, or raise spec.tls.rotate by one, by which others are made and brought in step by step")
+
+// errAuthorityStray says that a Secret of that name is there, and is not known to be this cluster's.
+var errAuthorityStray = errors.New("a Secret has the name of the one with the authorities' keys, and not its labels and annotations: nothing is issued by it, and nothing is written to it. If it was put back, put it back with its labels and annotations; otherwise save it elsewhere, delete it, and raise spec.tls.rotate by one")
 
 // errAuthorityEnded says that nothing can be issued by them any more; decide says what helps.
 var errAuthorityEnded = errors.New("no certificate can be issued: the authorities' life is over")
@@ -148,7 +181,7 @@ func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files
 		}
 	}
 	if secret.Labels[shape.LabelUID] != s.shape.UID {
-		return nil, &act.TakenError{Kind: "Secret", Name: secret.Name}
+		return nil, errAuthorityStray
 	}
 	kept := keptBy(secret)
 	if kept == nil {
@@ -156,7 +189,7 @@ func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files
 			return nil, err
 		}
 	}
-	if !kept.Ends.IsZero() && s.world.Now.After(kept.Ends) {
+	if kept.ended(s.world.Now) {
 		return nil, errAuthorityEnded
 	}
 	is, err := authority.Describe(secret.Data, s.world.Now)
@@ -169,6 +202,10 @@ func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files
 	s.kept, s.step = kept, kept.Step
 	return secret.Data, nil
 }
+
+func (k *keptAuthorities) ended(now time.Time) bool { return !k.Ends.IsZero() && now.After(k.Ends) }
+
+func (s *sight) ended() bool { return s.kept.ended(s.world.Now) }
 
 func (s *sight) keysName() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.AuthoritiesName()}
@@ -225,6 +262,9 @@ func (r *Reconciler) rotate(ctx context.Context, s *sight, step decide.Step) err
 	if err != nil && !missing {
 		return err
 	}
+	if !missing && secret.Labels[shape.LabelUID] != s.shape.UID {
+		return errAuthorityStray
+	}
 	if seen := s.keys(); missing != (seen == nil) || seen != nil && seen.GetResourceVersion() != secret.ResourceVersion {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, s.shape.AuthoritiesName(), errors.New("it was changed since the look"))
 	}
@@ -237,6 +277,13 @@ func (r *Reconciler) rotate(ctx context.Context, s *sight, step decide.Step) err
 		return err
 	}
 	kept := &keptAuthorities{Rotate: step.Rotate, Step: s.step + 1, Phase: step.Phase, Since: s.world.Now.UTC().Round(time.Second), ByTime: step.ByTime, Certificates: is}
+	if step.Phase == cluster.RotateDrop && s.ended() {
+		for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
+			if pod := s.hosts[n].pod; pod != nil {
+				kept.Pods = append(kept.Pods, pod.UID)
+			}
+		}
+	}
 	if missing {
 		secret = s.shape.Authorities(nil)
 	}
@@ -259,7 +306,7 @@ func (r *Reconciler) rotated(ctx context.Context, s *sight, step decide.Step, ha
 		}
 		return authority.Next(base, now)
 	}
-	if step.Phase == cluster.RotateDrop && now.After(s.kept.Ends) {
+	if step.Phase == cluster.RotateDrop && s.ended() {
 		return authority.Anew(had, now)
 	}
 	if is, err := authority.Describe(had, now); err != nil {
@@ -278,7 +325,8 @@ func (r *Reconciler) rotated(ctx context.Context, s *sight, step decide.Step, ha
 }
 
 // trusted are the files that a rotation begins with: the authorities as they are, where they are those that hosts trust and show.
-// Else what is trusted is taken from what lies with hosts and clients.
+// Else whom they trust is taken from the Secrets of those that run; what clients have, which more people may write, counts where
+// none does.
 func (r *Reconciler) trusted(ctx context.Context, s *sight, had authority.Files) (authority.Files, error) {
 	var with []authority.Files
 	ours := s.kept != nil
@@ -287,7 +335,7 @@ func (r *Reconciler) trusted(ctx context.Context, s *sight, had authority.Files)
 		ours = err == nil && is.Equal(s.kept.Certificates)
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
-		if s.hosts[n].leaves == nil {
+		if s.hosts[n].leaves == nil || !s.hosts[n].runs() { // who does not run may have those of an earlier rotation
 			continue
 		}
 		leaves := &corev1.Secret{}
@@ -300,7 +348,7 @@ func (r *Reconciler) trusted(ctx context.Context, s *sight, had authority.Files)
 	if ours {
 		return had, nil
 	}
-	if bundle, is := s.find(s.shape.Bundle(nil)).(*corev1.ConfigMap); is {
+	if bundle, is := s.find(s.shape.Bundle(nil)).(*corev1.ConfigMap); is && len(with) == 0 {
 		files := authority.Files{}
 		for name, text := range bundle.Data {
 			files[name] = []byte(text)
@@ -319,6 +367,8 @@ func lostKeys(err error) *decide.Wait {
 		return &decide.Wait{Code: decide.AuthorityGone, Sentence: "a key of the authorities is lost, and until the rotation that makes up for it has the next ones sign, no host is made: see the condition Rotating"}
 	case errors.Is(err, errAuthorityEnded):
 		return &decide.Wait{Code: decide.AuthorityEnded, Sentence: errAuthorityEnded.Error()}
+	case errors.Is(err, errAuthorityStray):
+		return &decide.Wait{Code: decide.AuthorityChanged, Sentence: errAuthorityStray.Error()}
 	case errors.Is(err, errAuthorityChanged), errors.Is(err, authority.ErrForeign):
 		return &decide.Wait{Code: decide.AuthorityChanged, Sentence: errAuthorityChanged.Error()}
 	}

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -54,6 +55,8 @@ func (r *Reconciler) take(ctx context.Context, s *sight, step decide.Step) error
 		})
 	case decide.KeepPod:
 		return r.keepPod(ctx, s, h)
+	case decide.EndPod:
+		return r.Writer.Delete(ctx, h.pod)
 	case decide.Rotate:
 		return r.rotate(ctx, s, step)
 	case decide.RollHost:
@@ -230,6 +233,9 @@ func (r *Reconciler) renewLeaves(ctx context.Context, s *sight, n int) error {
 		return client.IgnoreNotFound(err)
 	}
 	files, at, err := r.issue(ctx, s, n, leaves.Data)
+	if errors.Is(err, authority.ErrForeign) && !s.hosts[n].runs() { // nobody shows them: they are of before an earlier rotation
+		files, at, err = r.issue(ctx, s, n, authority.Keys(leaves.Data))
+	}
 	if err != nil {
 		return err
 	}
