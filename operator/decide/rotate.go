@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -126,29 +127,33 @@ func (a rotation) lacks() string {
 	if t == nil || t.Hosts == nil {
 		return "the daemons have not told of themselves lately"
 	}
+	var lacking []string
+	lack := func(why string) {
+		if why != "" && !slices.Contains(lacking, why) {
+			lacking = append(lacking, why)
+		}
+	}
 	known := map[string]bool{}
 	for _, h := range a.w.Hosts {
 		known[h.Name] = true
 		if a.w.idles(h.Name) && (!h.Running || h.Kept) { // nobody runs there, and who starts there has leaves of then
 			continue
 		}
-		if why := a.hostLacks(t, h); why != "" {
-			return why
-		}
+		lack(a.hostLacks(t, h))
 	}
 	for _, m := range t.Members {
 		if !known[m] {
-			return "nobody knows the host of each member"
+			lack("nobody knows the host of each member")
 		}
 	}
 	for _, set := range a.w.Intent.VoterSets() {
 		for _, v := range set {
 			if !known[string(v.Host)] {
-				return fmt.Sprintf("%s votes, and nothing of it is here", v.Host)
+				lack(fmt.Sprintf("%s votes, and nothing of it is here", v.Host))
 			}
 		}
 	}
-	return ""
+	return strings.Join(lacking, "; ")
 }
 
 func (a rotation) hostLacks(t *Told, h Host) string {

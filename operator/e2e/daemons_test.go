@@ -39,6 +39,7 @@ type kubelet struct {
 	runs    map[string]*container // by host
 	deleted []string              // hosts whose pods were asked to end, in that order
 	late    map[string]time.Time  // hosts whose Secret comes late, until then, once it changed
+	off     map[string]bool       // hosts whose machine is off
 }
 
 // container is a pod that runs.
@@ -125,6 +126,14 @@ func (k *kubelet) pod(ctx context.Context, p *corev1.Pod) error {
 			return nil
 		}
 		fallthrough
+	case k.off[name]:
+		if c == nil {
+			return nil
+		}
+		_ = c.cmd.Process.Kill() // and with it what is in its name space
+		<-c.ended
+		delete(k.runs, name)
+		return nil
 	case p.DeletionTimestamp != nil:
 		return client.IgnoreNotFound(k.h.c.Delete(ctx, p, client.GracePeriodSeconds(0)))
 	case p.Spec.Containers[0].Image == k.h.bad:

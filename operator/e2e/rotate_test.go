@@ -492,6 +492,59 @@ func TestAuthoritiesOfDaemonsEnd(t *testing.T) {
 	})
 }
 
+// Real daemons, one of whose machines is off: the rotation waits for it, and says so; no other member is restarted meanwhile, and
+// none loses a write. It comes back to what has changed, and is taken along.
+func TestRotateBesideAMachineThatIsOff(t *testing.T) {
+	h := newHand(t)
+	k := daemons(t, h)
+	r, _ := operator(h.c, -1, nil)
+	life()[0].do(h)
+	h.patch(`{"spec":{"version":"3.7.3","replaceAfter":"30m"}}`)
+	settled := func(limit time.Duration, what string, holds func() error) {
+		t.Helper()
+		began := time.Now()
+		within(t, limit, what, func(ctx context.Context) error {
+			if _, err := r.Reconcile(ctx, request(h)); err != nil {
+				t.Logf("%s: %v", what, err)
+			}
+			if err := k.turn(ctx); err != nil && !apierrors.IsConflict(err) {
+				return err
+			}
+			return holds()
+		})
+		t.Logf("%s: %s", what, time.Since(began).Round(time.Second))
+	}
+	settled(3*time.Minute, "created", h.ready(3, 3))
+	first, _ := h.authorities()
+	w := k.write(t, 3)
+	k.off = map[string]bool{"main-3": true}
+	h.patch(`{"spec":{"tls":{"rotate":1}}}`)
+	waits := func() error {
+		if c := h.condition(v1alpha1.Rotating); c.Reason != "TrustBoth" || !strings.Contains(c.Message, "main-3") {
+			return fmt.Errorf("%+v", c)
+		}
+		return nil
+	}
+	settled(2*time.Minute, "waits", waits)
+	until := time.Now().Add(25 * time.Second) // more than a kubelet, a daemon and a status take here
+	settled(time.Minute, "waits for longer", func() error {
+		if time.Now().Before(until) {
+			return errors.New("not long enough")
+		}
+		return nil
+	})
+	if _, said := h.authorities(); said.Phase != "trust" {
+		t.Errorf("it went on without main-3: %+v", said)
+	}
+	k.off = nil
+	settled(4*time.Minute, "rotated", h.and(h.rotated(1, first), h.ready(3, 3)))
+	w.end()
+	t.Logf("%d writes, %d at the second try", w.done, w.retried)
+	if len(w.failed) > 0 || w.done < 100 {
+		t.Errorf("%d writes, %d failed: %v", w.done, len(w.failed), w.failed[:min(3, len(w.failed))])
+	}
+}
+
 // Real daemons, under writes, with an operator that is killed after each of its writes in turn and a kubelet that is late: the authorities are replaced, each
 // member is restarted twice and no pod, and no write fails twice. Who shows a certificate of the former ones is refused then.
 func TestRotateDaemons(t *testing.T) {

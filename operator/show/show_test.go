@@ -36,6 +36,38 @@ func status(t *testing.T, s Seen) (reason string, out v1alpha1.ClusterStatus) {
 	return c.Reason, out
 }
 
+// A rotation is told by its step and what that waits for, and does not make a cluster unready. One that never was is not told.
+func TestRotating(t *testing.T) {
+	s := seen(3, time.Hour)
+	told := func() *metav1.Condition {
+		t.Helper()
+		reason, out := status(t, s)
+		if reason != "Ready" {
+			t.Errorf("it shows %s", reason)
+		}
+		s.Cluster.Status = out
+		return meta.FindStatusCondition(out.Conditions, v1alpha1.Rotating)
+	}
+	s.World.Authorities = &decide.Authorities{There: true, Phase: cluster.RotateDone}
+	if c := told(); c != nil {
+		t.Errorf("%+v", c)
+	}
+	s.World.Authorities.Phase, s.Decision.Rotation = cluster.RotateSign, &decide.Rotation{Phase: cluster.RotateSign, Waits: "the daemons do not hear main-2"}
+	if c := told(); c == nil || c.Status != metav1.ConditionTrue || c.Reason != "NextSign" || !strings.Contains(c.Message, "2 of 3") || !strings.HasSuffix(c.Message, "It waits: the daemons do not hear main-2") {
+		t.Errorf("%+v", c)
+	}
+	if s.Decision.Rotation = nil; !strings.Contains(told().Message, "see the condition Ready") {
+		t.Error("what forbids all is not told")
+	}
+	if s.World.Authorities.There = false; told() == nil || told().Status != metav1.ConditionTrue {
+		t.Error("a Secret that is gone ends no rotation")
+	}
+	s.World.Authorities = &decide.Authorities{There: true, Phase: cluster.RotateDone}
+	if c := told(); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "Done" {
+		t.Errorf("%+v", c)
+	}
+}
+
 // A quorum that is lost is said before a pod that is waited for, and after what forbids everything.
 func TestLostQuorumComesFirst(t *testing.T) {
 	for code, want := range map[decide.Code]string{decide.Pending: "NoQuorum", decide.RollHeld: "NoQuorum", decide.Held: "NoQuorum", decide.StepFailed: "NoQuorum", decide.Paused: "Paused"} {

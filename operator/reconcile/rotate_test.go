@@ -1,0 +1,71 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"testing"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/operator/authority"
+	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/shape"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What counts of the Secret with the keys: one that is of the last step by which anything was written. One of before is none of
+// the cluster's, and neither is one that says nothing where others do; of a cluster in which nothing says a step nothing is known.
+func TestStepOfTheAuthorities(t *testing.T) {
+	for name, test := range map[string]struct {
+		kept                *keptAuthorities
+		missing             bool
+		leaves, bundle      string
+		there, older, known bool
+		old                 bool
+		rotate              int
+	}{
+		"of the last step":          {kept: &keptAuthorities{Rotate: 2, Step: 7}, leaves: "2 7", bundle: "2 7", there: true, known: true, rotate: 2},
+		"just written":              {kept: &keptAuthorities{Rotate: 2, Step: 7}, leaves: "1 6", bundle: "1 6", there: true, known: true, old: true, rotate: 2},
+		"of before":                 {kept: &keptAuthorities{Rotate: 1, Step: 6}, leaves: "2 7", bundle: "1 6", older: true, known: true, rotate: 2},
+		"of before, by the bundle":  {kept: &keptAuthorities{Rotate: 1, Step: 6}, leaves: "1 6", bundle: "2 7", older: true, known: true, rotate: 2},
+		"without a step":            {leaves: "2 7", bundle: "2 7", older: true, known: true, rotate: 2},
+		"gone":                      {missing: true, leaves: "2 7", bundle: "2 7", known: true, rotate: 2},
+		"gone, of an older release": {missing: true, known: true},
+		"of an older release":       {},
+		"described just now":        {kept: &keptAuthorities{Step: 1}, there: true, known: true, old: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &sight{shape: shape.Cluster{Namespace: "n", Name: "main", UID: "u"}}
+			stamped := func(name, stamp string) metav1.PartialObjectMetadata {
+				o := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
+				if stamp != "" {
+					o.Annotations = map[string]string{shape.AnnotationStep: stamp}
+				}
+				return o
+			}
+			leaves, bundle := stamped("main-1-leaves", test.leaves), stamped(s.shape.BundleName(), test.bundle)
+			s.hosts = map[int]*hostObjects{1: {leaves: &leaves}}
+			s.world.Hosts = []decide.Host{{N: 1, Name: "main-1", Leaves: true}}
+			s.shared = append(s.shared, &corev1.ConfigMap{ObjectMeta: bundle.ObjectMeta})
+			if !test.missing {
+				secret := stamped(s.shape.AuthoritiesName(), "")
+				if test.kept != nil {
+					test.kept.Phase, test.kept.Certificates = cluster.RotateDone, authority.Certificates{Trusts: []string{"x"}}
+					text, err := json.Marshal(test.kept)
+					if err != nil {
+						t.Fatal(err)
+					}
+					secret.Annotations = map[string]string{shape.AnnotationAuthorities: string(text)}
+				}
+				s.secrets = append(s.secrets, &secret)
+			}
+			s.rotation()
+			a := s.world.Authorities
+			if (a != nil) != test.known || s.older != test.older || (s.kept != nil) != test.there {
+				t.Fatalf("%+v, older: %v, %+v", a, s.older, s.kept)
+			}
+			if a != nil && (a.There != test.there || a.Rotate != test.rotate) || s.world.Hosts[0].OldLeaves != test.old {
+				t.Errorf("%+v, %+v", a, s.world.Hosts)
+			}
+		})
+	}
+}
