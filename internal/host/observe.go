@@ -227,7 +227,7 @@ func (h *Host) facts(ctx context.Context, req cluster.ObserveRequest) cluster.Ho
 	var f seen
 	var all sync.WaitGroup
 	if member.Runs(s, process) {
-		all.Go(func() { f.status, f.view = h.member.Ask(ctx, process.PID, req.Versions) })
+		all.Go(func() { f.status, f.view = h.member.Ask(ctx, process, req.Versions) })
 	}
 	if s.Local.Token != "" {
 		all.Go(func() { f.marked, f.wal, f.dataErr = h.lookAtData(s) })

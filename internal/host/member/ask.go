@@ -59,15 +59,24 @@ func closeMember(m Member) {
 	}
 }
 
-// Ask is the status and the member list of the member whose process has this ID, with what
-// the members have agreed on, if that is wanted too; nil is what there is no answer to.
-func (c *Client) Ask(ctx context.Context, pid int, agreement bool) (status *cluster.MemberStatus, view *cluster.MemberView) {
+// Ask is the status and the member list of the member that this process is, with what the
+// members have agreed on, if that is wanted too; nil is what there is no answer to.
+//
+// A process is waited for a third of the time that it has run: a founder listens before it
+// serves, a member that restarts serves before it hears a leader, and a look holds up what
+// would be done meanwhile. An answer that is late for one look is there for the next.
+func (c *Client) Ask(ctx context.Context, of cluster.Process, agreement bool) (status *cluster.MemberStatus, view *cluster.MemberView) {
 	m, err := c.now()
 	if err != nil {
 		return nil, nil
 	}
-	ctx, done := c.whileRuns(ctx, pid)
+	ctx, done := c.whileRuns(ctx, of.PID)
 	defer done()
+	if of.Uptime > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, max(of.Uptime/3, youngTimeout))
+		defer cancel()
+	}
 	var agreed cluster.Agreement
 	var all sync.WaitGroup
 	all.Go(func() { status = askStatus(ctx, m) })

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	callDeadline  = 5 * time.Second // a membership call (SAFETY.md, rule 3)
-	checkDeadline = 2 * time.Second // a look at the member before it
-	StatusTimeout = time.Second     // its status, for an observation
-	viewTimeout   = time.Second     // its member list, through raft
+	callDeadline  = 5 * time.Second        // a membership call (SAFETY.md, rule 3)
+	checkDeadline = 2 * time.Second        // a look at the member before it
+	StatusTimeout = time.Second            // its status, for an observation
+	viewTimeout   = time.Second            // its member list, through raft
+	youngTimeout  = 100 * time.Millisecond // all of them, of a process that has just begun
 )
 
 // Client asks the host's own member, and changes the membership through it.
