@@ -428,7 +428,7 @@ type beside struct {
 func (b *beside) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
 	if b.left > 0 {
 		b.left--
-		if _, err := control.New(b.Store, "c").AmendOptions(ctx, func(o map[string]string) (map[string]string, error) {
+		if _, err := control.New(b.Store, "c").Settings().AmendOptions(ctx, func(o map[string]string) (map[string]string, error) {
 			o["max-txn-ops"] = fmt.Sprint(1000 + b.left%1000)
 			return o, nil
 		}); err != nil {

@@ -78,7 +78,7 @@ func KeepQuota(ctx context.Context, f *control.Folder, bytes int64) error {
 	}
 	for try := 1; ; try++ {
 		err := atStore(ctx, "write the members' quota into the spec", func(ctx context.Context) error {
-			_, err := f.AmendOptions(ctx, func(options map[string]string) (map[string]string, error) {
+			_, err := f.Settings().AmendOptions(ctx, func(options map[string]string) (map[string]string, error) {
 				if options[quotaOption] == "" {
 					options[quotaOption] = strconv.FormatInt(bytes, 10)
 				}

@@ -154,9 +154,9 @@ func (x *config) change(ctx context.Context, asked optionChange, out io.Writer) 
 	}
 	storeCtx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	after, err := f.AmendOptions(storeCtx, amend)
+	after, err := f.Settings().AmendOptions(storeCtx, amend)
 	if errors.Is(err, control.ErrConflict) {
-		after, err = f.AmendOptions(storeCtx, amend)
+		after, err = f.Settings().AmendOptions(storeCtx, amend)
 	}
 	if err != nil {
 		return err

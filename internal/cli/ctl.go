@@ -260,7 +260,7 @@ func (c *ctl) configureAs(ctx context.Context, f *control.Folder, a control.Amen
 		before.describe(c.say, spec, fmt.Sprintf("etcd-manager-ctl --backup-store=%s --member-count=%d --etcd-version=%s configure-cluster", cluster.ShellWord(daemon.ShownURL(c.store)), before.spec.MemberCount, before.spec.EtcdVersion))
 	}
 	if a.MemberCount != 0 { // who asks for a count means it
-		if err := f.Hold(ctx, false); err != nil {
+		if err := f.Settings().Hold(ctx, false); err != nil {
 			return err
 		}
 	}
@@ -279,7 +279,7 @@ func (c *ctl) consent(ctx context.Context, f *control.Folder, to cluster.Version
 	if before.Spec.EtcdVersion == to && before.Spec.AcceptOutage == "" {
 		return nil
 	}
-	_, err = f.AcceptOutage(ctx, to)
+	_, err = f.Settings().AcceptOutage(ctx, to)
 	return err
 }
 

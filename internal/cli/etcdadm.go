@@ -243,7 +243,7 @@ func seedIn(c *cobra.Command, folder *control.Folder, url string, said control.A
 func writeSeed(ctx context.Context, w io.Writer, folder *control.Folder, said control.Amend, words seedWords, want *cluster.Spec) error {
 	fewer := said.Shown.Spec != nil && len(words.hosts) > 0 && len(words.hosts) < said.Shown.Spec.MemberCount
 	if words.hosts != nil && !fewer {
-		if err := folder.Name(ctx, words.hosts); err != nil {
+		if err := folder.Settings().Name(ctx, words.hosts); err != nil {
 			return changedMeanwhile(err)
 		}
 	}
@@ -256,12 +256,12 @@ func writeSeed(ctx context.Context, w io.Writer, folder *control.Folder, said co
 	}
 	want.MemberCount, want.EtcdVersion = spec.MemberCount, spec.EtcdVersion
 	if fewer {
-		if err := folder.Name(ctx, words.hosts); err != nil {
+		if err := folder.Settings().Name(ctx, words.hosts); err != nil {
 			return changedMeanwhile(err)
 		}
 	}
 	if words.nodes != 0 {
-		if err := folder.Hold(ctx, false); err != nil {
+		if err := folder.Settings().Hold(ctx, false); err != nil {
 			return fmt.Errorf("lift the hold on the spec: %w", err)
 		}
 	}

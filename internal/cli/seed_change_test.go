@@ -118,7 +118,7 @@ func TestSeedWritesOnlyWhatWasSaid(t *testing.T) {
 			_, _, err := f.AmendSpec(ctx, control.Amend{EtcdVersion: v("3.7.3")})
 			return err
 		}, ExitUnsafe, cluster.Spec{MemberCount: 3, EtcdVersion: v("3.7.3")}},
-		"a hold meanwhile":   {"--nodes=5", cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16")}, func(ctx context.Context, f *control.Folder) error { return f.Hold(ctx, true) }, ExitUnsafe, cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16"), Hold: true}},
+		"a hold meanwhile":   {"--nodes=5", cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16")}, func(ctx context.Context, f *control.Folder) error { return f.Settings().Hold(ctx, true) }, ExitUnsafe, cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16"), Hold: true}},
 		"nothing meanwhile":  {"--nodes=5", cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16"), Hold: true}, nil, ExitOK, cluster.Spec{MemberCount: 5, EtcdVersion: v("3.6.16")}},
 		"a version on hold":  {"--version=3.7.3", cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16"), Hold: true}, nil, ExitOK, cluster.Spec{MemberCount: 3, EtcdVersion: v("3.7.3"), Hold: true}},
 		"other settings too": {"--nodes=1", cluster.Spec{MemberCount: 3, EtcdVersion: v("3.6.16"), Options: map[string]string{"max-txn-ops": "256"}}, nil, ExitOK, cluster.Spec{MemberCount: 1, EtcdVersion: v("3.6.16"), Options: map[string]string{"max-txn-ops": "256"}}},

@@ -218,7 +218,7 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 			return changedBefore(err, to)
 		}
 	}
-	if err := f.PauseBeforeLast(ctx, u.pause); err != nil {
+	if err := f.Settings().PauseBeforeLast(ctx, u.pause); err != nil {
 		return err
 	}
 	if u.resume {
@@ -227,17 +227,17 @@ func (u *upgrade) write(ctx context.Context, f *control.Folder, to cluster.Versi
 	}
 	if u.outage {
 		var err error
-		if u.word, err = f.AcceptOutage(ctx, to); err != nil {
+		if u.word, err = f.Settings().AcceptOutage(ctx, to); err != nil {
 			return err
 		}
 	}
 	if u.loss != "" {
-		if err := f.AcceptLoss(ctx, to, u.loss); err != nil {
+		if err := f.Settings().AcceptLoss(ctx, to, u.loss); err != nil {
 			return err
 		}
 	}
 	if u.noBackup {
-		if err := f.NoBackup(ctx, to); err != nil {
+		if err := f.Settings().NoBackup(ctx, to); err != nil {
 			return err
 		}
 	}

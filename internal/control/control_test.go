@@ -384,7 +384,7 @@ func TestWriteSpec(t *testing.T) {
 	if err := f.ConfigureCluster(ctx, 2, full.EtcdVersion); !errors.Is(err, cluster.ErrSpec) {
 		t.Errorf("an even count gave %v", err)
 	}
-	if err := f.Hold(ctx, false); err != nil {
+	if err := f.Settings().Hold(ctx, false); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := f.ReadSpec(ctx); err != nil || got.Spec.Hold || got.Spec.DeadAfter != time.Minute {

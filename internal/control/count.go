@@ -51,7 +51,7 @@ func (f *Folder) PutCount(ctx context.Context, count *cluster.CountChange) error
 	if !count.Over(read.Spec) {
 		return fmt.Errorf("write the member count of a command: %w", ErrConflict)
 	}
-	if err := f.Hold(ctx, false); err != nil {
+	if err := f.Settings().Hold(ctx, false); err != nil {
 		return err
 	}
 	_, err = f.putOnCondition(ctx, keySpec, formatSpec(count.Apply(*read.Spec)), blob.IfMatch(c.tag))

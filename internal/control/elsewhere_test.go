@@ -75,7 +75,7 @@ func TestNothingIsConfirmedBesideAMove(t *testing.T) {
 		"a use of it":           func() error { return tokens.Use(t.Context(), tok, use) },
 		"the end of another":    func() error { _, err := tokens.Revoke(t.Context(), "other", now); return err },
 		"the founder":           func() error { return tokens.Found(t.Context(), "founder", now) },
-		"a hold":                func() error { return f.Hold(t.Context(), true) },
+		"a hold":                func() error { return f.Settings().Hold(t.Context(), true) },
 		"a spec, by two people": func() error { return f.swapSpec(t.Context(), spec, blob.IfMatch("another")) },
 	}
 	other := record

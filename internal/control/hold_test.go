@@ -15,7 +15,7 @@ func TestHoldLeavesTheOtherSettingsAlone(t *testing.T) {
 	place(t, s, keySpec, `{"memberCount":3,"etcdVersion":"3.6.16"}`)
 	place(t, s, keySettings, `{"deadAfter":"5m","Hold":false,"color":{"of":"later"}}`)
 	for _, hold := range []bool{true, true, false, true} {
-		if err := f.Hold(ctx, hold); err != nil {
+		if err := f.Settings().Hold(ctx, hold); err != nil {
 			t.Fatal(err)
 		}
 		read, err := f.ReadSpec(ctx)
@@ -27,7 +27,7 @@ func TestHoldLeavesTheOtherSettingsAlone(t *testing.T) {
 		t.Errorf("the settings are %s, want %s", got, want)
 	}
 	place(t, s, keySettings, `null`)
-	if err := f.Hold(ctx, true); err == nil {
+	if err := f.Settings().Hold(ctx, true); err == nil {
 		t.Errorf("what is no object was written over: %s", content(t, s, keySettings))
 	}
 }

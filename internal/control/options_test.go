@@ -21,10 +21,10 @@ func TestAmendOptionsOnCondition(t *testing.T) {
 			return now, nil
 		}
 	}
-	if after, err := f.AmendOptions(ctx, set("snapshot-count")); err != nil || !maps.Equal(after, map[string]string{"snapshot-count": "1"}) {
+	if after, err := f.Settings().AmendOptions(ctx, set("snapshot-count")); err != nil || !maps.Equal(after, map[string]string{"snapshot-count": "1"}) {
 		t.Fatalf("%v, %v", after, err)
 	}
-	_, err := f.AmendOptions(ctx, func(now map[string]string) (map[string]string, error) {
+	_, err := f.Settings().AmendOptions(ctx, func(now map[string]string) (map[string]string, error) {
 		place(t, s, keySettings, `{"hold":true}`)
 		return set("max-wals")(now)
 	})
@@ -32,13 +32,13 @@ func TestAmendOptionsOnCondition(t *testing.T) {
 		t.Fatalf("%v; %s", err, content(t, s, keySettings))
 	}
 	refused := errors.New("refused")
-	if _, err := f.AmendOptions(ctx, func(map[string]string) (map[string]string, error) { return nil, refused }); !errors.Is(err, refused) {
+	if _, err := f.Settings().AmendOptions(ctx, func(map[string]string) (map[string]string, error) { return nil, refused }); !errors.Is(err, refused) {
 		t.Fatal(err)
 	}
-	if _, err := f.AmendOptions(ctx, set("max-wals")); err != nil {
+	if _, err := f.Settings().AmendOptions(ctx, set("max-wals")); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.AmendOptions(ctx, func(map[string]string) (map[string]string, error) { return nil, nil })
+	_, err = f.Settings().AmendOptions(ctx, func(map[string]string) (map[string]string, error) { return nil, nil })
 	if got := content(t, s, keySettings); err != nil || strings.Contains(got, "options") || !strings.Contains(got, `"hold": true`) {
 		t.Fatalf("%s, %v", got, err)
 	}

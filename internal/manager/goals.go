@@ -269,7 +269,7 @@ func (t *term) holdFirst(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.m.o.Intervals.WriteTimeout)
 	defer cancel()
-	err := t.m.o.Control.Hold(ctx, true)
+	err := t.m.o.Control.Settings().Hold(ctx, true)
 	switch {
 	case err == nil:
 		e.held = true

@@ -312,7 +312,7 @@ func TestHoldComesFirst(t *testing.T) {
 				return plan.Decision{Rule: "test", Done: true}
 			}
 		})
-		if err := a.o.Control.Hold(t.Context(), false); err != nil {
+		if err := a.o.Control.Settings().Hold(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
 		b.host.apply = func(context.Context, cluster.ApplyRequest) cluster.ApplyReply {

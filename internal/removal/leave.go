@@ -197,7 +197,7 @@ func (h *Host) lift(ctx context.Context, j *job, c Cluster) error {
 		return err
 	}
 	for {
-		if err = folder.Hold(ctx, false); err == nil {
+		if err = folder.Settings().Hold(ctx, false); err == nil {
 			return nil
 		}
 		if waitFor(ctx, again) != nil { // a new leader is being elected

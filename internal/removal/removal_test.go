@@ -132,12 +132,12 @@ func (w *world) Goal(ctx context.Context, r manager.GoalRequest) (manager.GoalRe
 		return manager.GoalResult{Outcome: manager.GoalPlanned}, nil
 	}
 	if r.Goal.Hold {
-		if err := w.record.Hold(ctx, true); err != nil {
+		if err := w.record.Settings().Hold(ctx, true); err != nil {
 			return manager.GoalResult{}, err
 		}
 	}
 	if w.late {
-		time.AfterFunc(20*time.Millisecond, func() { _ = w.record.Hold(context.Background(), true) })
+		time.AfterFunc(20*time.Millisecond, func() { _ = w.record.Settings().Hold(context.Background(), true) })
 	}
 	if w.expires {
 		return manager.GoalResult{Outcome: manager.GoalExpired}, nil
@@ -428,7 +428,7 @@ func TestCalledOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.job.Lift = true
-	if err := errors.Join(h.saveJob(p.job), w.record.Hold(t.Context(), true)); err != nil {
+	if err := errors.Join(h.saveJob(p.job), w.record.Settings().Hold(t.Context(), true)); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := reset(t, h, Options{}); err != nil || w.onHold() {
@@ -437,7 +437,7 @@ func TestCalledOff(t *testing.T) {
 	// A hold that a person had put is not lifted.
 	w = newWorld(t)
 	h, _ = installed(t, w)
-	if err := w.record.Hold(t.Context(), true); err != nil {
+	if err := w.record.Settings().Hold(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := reset(t, h, Options{}); err != nil || !w.onHold() {

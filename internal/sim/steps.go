@@ -78,7 +78,7 @@ func (g *generator) setOption() {
 	g.w.tracef("", "config: %s=%q", name, value)
 	g.spec.Options = amend(g.spec.Options) // the next spec that the person writes has it too
 	g.w.atDesk("set "+name, func(ctx context.Context, f *control.Folder) error {
-		_, err := f.AmendOptions(ctx, func(now map[string]string) (map[string]string, error) { return amend(now), nil })
+		_, err := f.Settings().AmendOptions(ctx, func(now map[string]string) (map[string]string, error) { return amend(now), nil })
 		return err
 	})
 }
@@ -94,7 +94,7 @@ func (g *generator) goOn() {
 	case 0:
 		g.w.count("upgrade --resume")
 		g.spec.PauseBeforeLast = false
-		g.w.atDesk("resume", func(ctx context.Context, f *control.Folder) error { return f.PauseBeforeLast(ctx, false) })
+		g.w.atDesk("resume", func(ctx context.Context, f *control.Folder) error { return f.Settings().PauseBeforeLast(ctx, false) })
 	case 1:
 		low := cluster.Version{}
 		for _, s := range g.w.etcd.Look() {
@@ -125,7 +125,7 @@ func (g *generator) liftHold() {
 		return
 	}
 	g.w.tracef("", "the hold is lifted")
-	g.w.atDesk("lift the hold", func(ctx context.Context, f *control.Folder) error { return f.Hold(ctx, false) })
+	g.w.atDesk("lift the hold", func(ctx context.Context, f *control.Folder) error { return f.Settings().Hold(ctx, false) })
 }
 
 // typed hands a step to a machine's daemon, as the CLI does, and looks at what it

@@ -197,20 +197,20 @@ func TestBareHosts(t *testing.T) {
 		t.Errorf("%+v", is)
 	}
 
-	must(t, s.folder().Hold(t.Context(), true))
+	must(t, s.folder().Settings().Hold(t.Context(), true))
 	s.patch(`{"spec":{"size":5}}`)
 	s.shows(time.Minute, string(decide.Held), "spec.size 5 is not written")
 	if is := s.spec(); is.MemberCount != 3 || !is.Hold {
 		t.Errorf("%+v", is)
 	}
 	s.patch(`{"spec":{"size":3}}`)
-	must(t, s.folder().Hold(t.Context(), false))
+	must(t, s.folder().Settings().Hold(t.Context(), false))
 	s.serves(3, testetcd.V37)
 
 	// Too few hosts are named by a person: nothing is written over that.
-	must(t, s.folder().Name(t.Context(), []cluster.HostID{"bare-1", "bare-2"}))
+	must(t, s.folder().Settings().Name(t.Context(), []cluster.HostID{"bare-1", "bare-2"}))
 	s.shows(time.Minute, string(decide.SpecRefused), "3 members on 2 named hosts")
-	must(t, s.folder().Name(t.Context(), nil))
+	must(t, s.folder().Settings().Name(t.Context(), nil))
 	s.serves(3, testetcd.V37)
 
 	s.requests()

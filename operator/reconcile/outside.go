@@ -217,7 +217,7 @@ func (r *Outside) takeOutside(ctx context.Context, s *sight, step decide.Step) e
 	case decide.UnmarkStore:
 		return s.folder.WriteOwner(ctx, w.Owner, nil)
 	case decide.AmendSpec:
-		if _, err := s.folder.AmendOptions(ctx, func(was map[string]string) (map[string]string, error) { return w.Amend(was), nil }); err != nil {
+		if _, err := s.folder.Settings().AmendOptions(ctx, func(was map[string]string) (map[string]string, error) { return w.Amend(was), nil }); err != nil {
 			return err
 		}
 		amend := control.Amend{EtcdVersion: step.Spec.EtcdVersion, Shown: &s.spec}
