@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// programs are what a release has of cmd/.
-var programs = []string{"etcdadm", "etcd-manager", "etcd-manager-ctl", "etcd-backup", "etcd-backup-ctl", "etcd-dump"}
+// programs are what a release has of cmd/, and those of the operator's module.
+var (
+	hostPrograms     = []string{"etcdadm", "etcd-manager", "etcd-manager-ctl", "etcd-backup", "etcd-backup-ctl", "etcd-dump"}
+	operatorPrograms = []string{"etcdadm-operator", "kubectl-etcdadm"}
+	programs         = slices.Concat(hostPrograms, operatorPrograms)
+)
 
 // buildWithin bounds the build of everything for one architecture, from nothing, on a busy machine.
 const buildWithin = 30 * time.Minute
@@ -27,15 +31,14 @@ func (r *release) runner(arch string) string {
 }
 
 func (r *release) build(ctx context.Context) error {
-	var packages []string
-	for _, p := range programs {
-		packages = append(packages, "./cmd/"+p)
-	}
 	for _, arch := range r.arches {
 		if err := os.MkdirAll(r.bin(arch), 0o755); err != nil {
 			return err
 		}
-		if err := r.goBuild(ctx, r.root, arch, r.bin(arch)+"/", packages...); err != nil {
+		if err := r.goBuild(ctx, r.root, arch, r.bin(arch)+"/", commands(hostPrograms)...); err != nil {
+			return err
+		}
+		if err := r.goBuild(ctx, filepath.Join(r.root, "operator"), arch, r.bin(arch)+"/", commands(operatorPrograms)...); err != nil {
 			return err
 		}
 		if err := r.goBuild(ctx, filepath.Join(r.root, "tools", "release"), arch, r.runner(arch), "./go-runner"); err != nil {
@@ -48,6 +51,14 @@ func (r *release) build(ctx context.Context) error {
 		say("etcdadm for %s has %.1f MB", arch, float64(info.Size())/1e6)
 	}
 	return nil
+}
+
+// commands are the packages of these programs.
+func commands(programs []string) (packages []string) {
+	for _, p := range programs {
+		packages = append(packages, "./cmd/"+p)
+	}
+	return packages
 }
 
 // linked is what the linker writes into the programs.

@@ -40,7 +40,8 @@ type image struct {
 }
 
 // images: kops starts etcd-manager as root, by "/go-runner --log-file=… /ko-app/etcd-manager …", because that mounts
-// volumes and writes below /rootfs. etcdadm asks, and needs nobody's rights for it.
+// volumes and writes below /rootfs. etcdadm asks, and needs nobody's rights for it; as a host of the operator's it runs
+// etcd, too. The operator's names are those that its Deployment and the chart start.
 var images = []image{
 	{
 		name: "etcd-manager", entry: "/ko-app/etcd-manager", user: "0:0", etcd: true,
@@ -49,8 +50,12 @@ var images = []image{
 		},
 	},
 	{
-		name: "etcdadm", entry: "/usr/bin/etcdadm", user: fmt.Sprintf("%d:%[1]d", nobody),
+		name: "etcdadm", entry: "/usr/bin/etcdadm", user: fmt.Sprintf("%d:%[1]d", nobody), etcd: true,
 		programs: map[string]string{"/usr/bin/etcdadm": "etcdadm"},
+	},
+	{
+		name: "etcdadm-operator", entry: "/usr/bin/etcdadm-operator", user: fmt.Sprintf("%d:%[1]d", nobody),
+		programs: map[string]string{"/usr/bin/etcdadm-operator": "etcdadm-operator"},
 	},
 }
 

@@ -6,7 +6,7 @@
 //
 //	bin/linux-ARCH/        the programs, static
 //	*.deb, *.rpm           packages of etcdadm and of etcd-manager with its family
-//	*-oci.tar              images of both, each for every architecture, as archives of an OCI layout
+//	*-oci.tar              images of both and of the operator, each for every architecture, as archives of an OCI layout
 //	etcdadm-V.cdx.json     the bill of materials (CycloneDX)
 //	SHA256SUMS             of all of these; it is written last, so without it the rest is not complete
 //
@@ -50,7 +50,7 @@ func main() {
 	out := flag.String("o", "", "`directory` to make, or an empty one; a relative one is below the root of the checkout")
 	version := flag.String("version", "", "the release's `version`, such as 1.2.3 (default: the commit's tag, or 0.0.0-dev.N of the Nth commit)")
 	arches := flag.String("arch", "amd64,arm64", "`architectures`, comma list")
-	etcd := flag.String("etcd", "", "`directory` with etcd-vX.Y.Z-linux-ARCH/, as etcd's archives unpack: they go into the image of etcd-manager")
+	etcd := flag.String("etcd", "", "`directory` with etcd-vX.Y.Z-linux-ARCH/, as etcd's archives unpack: they go into the images of etcd-manager and of etcdadm")
 	flag.Parse()
 	root, err := git(ctx, ".", "rev-parse", "--show-toplevel")
 	if err == nil && flag.NArg() > 0 {

@@ -41,7 +41,7 @@ Nothing is started by the installation: etcdadm init begins a cluster, and
 etcdadm join adds a machine to one.`,
 	},
 	{
-		name: "etcd-manager", programs: programs[1:],
+		name: "etcd-manager", programs: hostPrograms[1:],
 		summary: "etcdadm's daemon with the flags and files of etcd-manager",
 		text: `The daemon that runs one member of an etcd cluster, under the name and with the
 flags of etcd-manager, and the tools of its family: etcd-manager-ctl, etcd-backup,

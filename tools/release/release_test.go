@@ -252,7 +252,7 @@ func TestDebian(t *testing.T) {
 
 	data, control, _ = debian(t, filepath.Join(r.out, "etcd-manager_1.2.3~rc.1-1_amd64.deb"))
 	for _, p := range programs {
-		if has := data["/usr/bin/"+p] != nil; has != (p != "etcdadm") {
+		if has := data["/usr/bin/"+p] != nil; has != (slices.Contains(hostPrograms, p) && p != "etcdadm") {
 			t.Errorf("etcd-manager has %s: %t", p, has)
 		}
 	}
@@ -324,7 +324,8 @@ func TestImages(t *testing.T) {
 		files      []string
 	}{
 		{"etcd-manager", "0:0", []string{"go-runner", "ko-app/etcd-manager", "ko-app/etcd-manager-ctl", "usr/bin/etcdadm", "opt/etcd-v3.4.25/etcd", "opt/etcd-v3.4.25/etcdctl"}},
-		{"etcdadm", "65532:65532", []string{"usr/bin/etcdadm"}},
+		{"etcdadm", "65532:65532", []string{"usr/bin/etcdadm", "opt/etcd-v3.4.25/etcd", "opt/etcd-v3.4.25/etcdctl"}},
+		{"etcdadm-operator", "65532:65532", nil},
 	} {
 		at, err := layout.FromPath(unpack(t, filepath.Join(r.out, test.name+"-1.2.3-rc.1-oci.tar")))
 		if err != nil {
@@ -373,10 +374,11 @@ func TestImages(t *testing.T) {
 					t.Errorf("%s for %s: %s: %+v", test.name, arch, name, h)
 				}
 			}
-			if h := files["opt/etcd-v3.4.24"]; test.name == "etcd-manager" && (h == nil || h.Typeflag != tar.TypeSymlink || h.Linkname != "etcd-v3.4.25") {
+			etcd := test.name != "etcdadm-operator"
+			if h := files["opt/etcd-v3.4.24"]; etcd && (h == nil || h.Typeflag != tar.TypeSymlink || h.Linkname != "etcd-v3.4.25") {
 				t.Errorf("%s: the name of an older patch: %+v", test.name, h)
 			}
-			if _, has := files["opt/etcd-v3.4.25/etcd"]; has != (test.name == "etcd-manager") {
+			if _, has := files["opt/etcd-v3.4.25/etcd"]; has != etcd {
 				t.Errorf("%s has etcd: %t", test.name, has)
 			}
 			if h := files["tmp"]; h == nil || h.Mode != 0o1777 {
@@ -486,7 +488,7 @@ const mostBytes = 50_000_000
 // Two checkouts of a commit give the same release.
 func TestReleasedTwice(t *testing.T) {
 	if !*long {
-		t.Skip("give -release.long: it builds everything twice, in two minutes")
+		t.Skip("give -release.long: it builds everything twice, in three minutes")
 	}
 	var releases []string
 	for range 2 {
@@ -501,6 +503,9 @@ func TestReleasedTwice(t *testing.T) {
 	}
 	same(t, sums(t, releases[0]), sums(t, releases[1]))
 
+	if bom := string(read(t, filepath.Join(releases[0], "etcdadm-1.2.3.cdx.json"))); strings.Contains(bom, `"name": ".."`) || !strings.Contains(bom, `"pkg:golang/etcdadm.io@v1.2.3"`) {
+		t.Error("the bill of materials does not name the module that the operator is built with")
+	}
 	path := filepath.Join(releases[0], "bin", "linux-"+runtime.GOARCH, "etcdadm")
 	info, err := os.Stat(path)
 	if err != nil {

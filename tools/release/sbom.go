@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -115,7 +116,10 @@ func (b binary) component() (cdx.Component, []cdx.Component, error) {
 	in := []cdx.Component{module("std", strings.TrimPrefix(info.GoVersion, "go"), "")}
 	for _, m := range info.Deps {
 		used := m
-		if m.Replace != nil {
+		switch {
+		case m.Replace != nil && (m.Replace.Version == "" || m.Replace.Version == "(devel)"): // a directory of the checkout
+			used = &debug.Module{Path: m.Path, Version: "v" + b.version}
+		case m.Replace != nil:
 			used = m.Replace
 		}
 		in = append(in, module(used.Path, cmp.Or(used.Version, "(devel)"), used.Sum))
