@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,8 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
 // CacheOptions have the cache hold the operator's own objects alone, without what nobody reads.
@@ -91,6 +95,13 @@ func watched() []client.Object {
 		&batchv1.Job{},
 	}
 }
+
+// news is what wakes a loop: of the record's ConfigMaps what it reads of them.
+var news = builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, is := e.ObjectOld.(*corev1.ConfigMap)
+	now, too := e.ObjectNew.(*corev1.ConfigMap)
+	return !is || !too || record.News(was, now)
+}})
 
 // index has the cache keep the indexes.
 func index(m ctrl.Manager) (err error) {

@@ -281,7 +281,7 @@ func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
 	r.Cached = near{r.Cached}
 	b := ctrl.NewControllerManagedBy(m).For(&v1alpha1.EtcdCluster{}).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	for _, o := range watched() {
-		b = b.Watches(o, of)
+		b = b.Watches(o, of, news)
 	}
 	if err := b.Complete(r); err != nil {
 		return err

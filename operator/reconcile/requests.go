@@ -251,7 +251,7 @@ func (r *Requests) Setup(m ctrl.Manager, workers int) error {
 		return unended(ctx, o, o.GetLabels()[shape.LabelCluster])
 	})
 	return ctrl.NewControllerManagedBy(m).For(r.kind.object()).WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Watches(&corev1.ConfigMap{}, labelled).Watches(&batchv1.Job{}, labelled).
+		Watches(&corev1.ConfigMap{}, labelled, news).Watches(&batchv1.Job{}, labelled).
 		Watches(&v1alpha1.EtcdCluster{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []ctrlreconcile.Request {
 			return unended(ctx, o, o.GetName())
 		})).Complete(r)

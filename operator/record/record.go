@@ -21,6 +21,7 @@ import (
 	"etcdadm.io/internal/blob/kubernetes"
 	"etcdadm.io/internal/control"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // View is the record as it was read. Status may be nil: nothing of it is there.
@@ -115,6 +116,20 @@ func (v *View) Delete(_ context.Context, key string) error {
 		delete(m.BinaryData, entry(key))
 	}
 	return nil
+}
+
+// progress is the object that daemons raise each minute while clients write, and that is read by nobody here.
+const progress = "control/etcdadm-record.json"
+
+// News says whether a ConfigMap of a record became another one for anybody but who reads the progress.
+func News(was, is *corev1.ConfigMap) bool {
+	read := func(m *corev1.ConfigMap) *corev1.ConfigMap {
+		c := *m
+		c.ResourceVersion, c.ManagedFields, c.Data = "", nil, maps.Clone(m.Data)
+		delete(c.Data, entry(progress))
+		return &c
+	}
+	return !equality.Semantic.DeepEqual(read(was), read(is))
 }
 
 func value(m *corev1.ConfigMap, name string) ([]byte, bool) {

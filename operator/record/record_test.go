@@ -1,6 +1,7 @@
 package record
 
 import (
+	"reflect"
 	"testing"
 
 	"etcdadm.io/cluster"
@@ -56,6 +57,30 @@ func TestCopies(t *testing.T) {
 	}
 	if err := v.Folder("c").WriteStatus(t.Context(), controlStatus); err == nil {
 		t.Error("the status was written into a ConfigMap that is missing")
+	}
+}
+
+// The progress that daemons raise each minute is no news, and all else is.
+func TestNews(t *testing.T) {
+	ctx := t.Context()
+	was := view()
+	if _, err := was.Folder("c").RaiseRecord(ctx, 1, cluster.Progress{Revision: 1}); err != nil {
+		t.Fatal(err)
+	}
+	is := Of(was.Control, was.Status)
+	is.Status.ResourceVersion = "2"
+	if _, err := is.Folder("c").RaiseRecord(ctx, 1, cluster.Progress{Revision: 2}); err != nil || reflect.DeepEqual(is.Status.Data, was.Status.Data) {
+		t.Fatalf("%v, %v", is.Status.Data, err)
+	}
+	if News(was.Status, is.Status) {
+		t.Error("the progress is news")
+	}
+	if err := is.Folder("c").WriteStatus(ctx, controlStatus); err != nil || !News(was.Status, is.Status) {
+		t.Errorf("the status is none: %v", err)
+	}
+	is.Control.Labels = map[string]string{"x": "y"}
+	if News(was.Control, was.Control) || !News(was.Control, is.Control) {
+		t.Error("a label is none, or nothing is")
 	}
 }
 
