@@ -52,13 +52,17 @@ func (c Cluster) CopyJob(w Copy) (*batchv1.Job, error) {
 	i := max(0, slices.IndexFunc(laid.Spec.Containers, func(o corev1.Container) bool { return o.Name == ContainerName }))
 	host, no, tries, within, kept := laid.Spec.Containers[i], false, int32(copyTries-1), int64(copyWithin), int32(copyKept)
 	command, mounts, volumes := c.copying(w)
+	security := laid.Spec.SecurityContext
+	if s := security; w.From == nil && s != nil && s.FSGroup != nil { // which would have the kubelet change who owns the data of others
+		s.SupplementalGroups, s.FSGroup, s.FSGroupChangePolicy = append(s.SupplementalGroups, *s.FSGroup), nil, nil
+	}
 	job := &batchv1.Job{TypeMeta: kind("batch/v1", "Job"), ObjectMeta: c.meta(w.Job), Spec: batchv1.JobSpec{
 		BackoffLimit: &tries, ActiveDeadlineSeconds: &within, TTLSecondsAfterFinished: &kept,
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/managed-by": Manager, LabelJob: w.Job}},
 			Spec: corev1.PodSpec{
 				RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: c.AccountName(), AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
-				SecurityContext: laid.Spec.SecurityContext, ImagePullSecrets: laid.Spec.ImagePullSecrets, NodeSelector: laid.Spec.NodeSelector,
+				SecurityContext: security, ImagePullSecrets: laid.Spec.ImagePullSecrets, NodeSelector: laid.Spec.NodeSelector,
 				Tolerations: laid.Spec.Tolerations, PriorityClassName: laid.Spec.PriorityClassName,
 				Containers: []corev1.Container{{
 					Name: ContainerName, Image: host.Image, ImagePullPolicy: host.ImagePullPolicy, Env: host.Env, EnvFrom: host.EnvFrom,

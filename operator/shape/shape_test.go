@@ -111,6 +111,28 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
+// The data of others that a Job reads stays theirs: no kubelet gives it to a group, and nothing is written there. Who reads it is
+// in the group nonetheless. What Kubernetes itself lays into volumes is given to the group, which could not read it else.
+func TestCopyOfClaims(t *testing.T) {
+	job, err := large().CopyJob(Copy{Job: "copy-1", Backup: "x", Claims: []string{"a", "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := job.Spec.Template.Spec
+	if s := pod.SecurityContext; s.FSGroup != nil || s.FSGroupChangePolicy != nil || !slices.Contains(s.SupplementalGroups, user) || *s.RunAsUser != user {
+		t.Errorf("%+v", s)
+	}
+	for _, m := range pod.Containers[0].VolumeMounts {
+		if strings.HasPrefix(m.MountPath, claimsDir) && !m.ReadOnly {
+			t.Errorf("%+v", m)
+		}
+	}
+	job, err = large().CopyJob(Copy{Job: "copy-1", Backup: "x", From: &v1alpha1.OtherStore{Store: "s3://b/other", Credentials: v1alpha1.SecretName{Name: "s3"}}})
+	if err != nil || job.Spec.Template.Spec.SecurityContext.FSGroup == nil {
+		t.Errorf("%+v, %v", job, err)
+	}
+}
+
 func TestNames(t *testing.T) {
 	c := small()
 	if got := c.ClusterName(); got != "team.main.6f9619ff" {
