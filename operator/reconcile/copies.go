@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -31,6 +33,18 @@ func (c copying) words() string {
 		return c.From.Store
 	}
 	return "the claims " + strings.Join(c.Claims, ", ")
+}
+
+// of names the Job by whose copy it is, and by all that it is made of: once that changes, another Job does it.
+func (c copying) of(s *sight, uid types.UID) copying {
+	made := []any{c.Backup, c.From, c.Claims, c.Fewer}
+	if b := s.cluster.Spec.Backup; b != nil {
+		made = append(made, b.Store, b.Credentials)
+	}
+	text, _ := json.Marshal(made) // of strings
+	sum := sha256.Sum256(text)
+	c.Job = "copy-" + string(uid) + "-" + hex.EncodeToString(sum[:4])
+	return c
 }
 
 // copyOf is how far a copy is.
@@ -139,23 +153,19 @@ func (s *sight) bootCopy() *copying {
 	if b == nil || s.world.Intent != nil {
 		return nil
 	}
-	c, from := &copying{}, ""
+	c := copying{}
 	switch {
 	case len(b.Claims) > 0:
 		c.Claims, c.Fewer, c.field = b.Claims, b.AcceptFewer, "spec.bootstrap.claims"
-		from = fmt.Sprint(b.AcceptFewer, b.Claims)
-	case b.Restore != nil && b.Restore.From != nil:
-		c.From, c.Backup, c.field = b.Restore.From, string(b.Restore.Backup), "spec.bootstrap.restore.from"
-		from = c.Backup + " " + c.From.Store
-	default:
-		return nil
-	}
-	sum := sha256.Sum256([]byte(from))
-	c.Job = "copy-" + string(s.cluster.UID) + "-" + hex.EncodeToString(sum[:4])
-	if c.From == nil {
+		sum := sha256.Sum256([]byte(fmt.Sprint(c.Fewer, c.Claims)))
 		n := binary.BigEndian.Uint32(sum[:4]) % (backup.MaxCounter + 1)
 		name, _ := backup.NewName(s.cluster.CreationTimestamp.Time, int(n)) // of a year with four digits
 		c.Backup = string(name)
+	case b.Restore != nil && b.Restore.From != nil:
+		c.From, c.Backup, c.field = b.Restore.From, string(b.Restore.Backup), "spec.bootstrap.restore.from"
+	default:
+		return nil
 	}
-	return c
+	c = c.of(s, s.cluster.UID)
+	return &c
 }

@@ -41,6 +41,7 @@ type sight struct {
 	step          int
 	shared        []client.Object // by kind and name, whatever is there
 	began, toldBy time.Time       // the look, and the read of the status past the cache
+	copying       copying         // what a request has copied; zero: nothing
 
 	// Of a cluster on bare hosts: what is seen of it, its record (nil: it cannot be read) and the spec as it was read there.
 	outside *decide.Outside

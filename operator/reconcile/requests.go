@@ -125,8 +125,8 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 		}
 	}
 	if out.Copy {
-		err = r.startCopy(ctx, s, *a.copies)
-		log.FromContext(ctx).Info("a backup is copied", "cluster", a.cluster, "job", a.copies.Job, "error", err)
+		err = r.startCopy(ctx, s, s.copying)
+		log.FromContext(ctx).Info("a backup is copied", "cluster", a.cluster, "job", s.copying.Job, "error", err)
 		if err != nil {
 			out.Status.Reason = "the Job that copies the backup could not be made: " + err.Error()
 		}
@@ -203,7 +203,8 @@ func (r *Requests) see(ctx context.Context, of, from client.Reader, key client.O
 		return nil, nil, request.Outcome{}, err
 	}
 	if a.copies != nil && s.outside == nil {
-		if s.world.Copy, err = r.copyOf(ctx, from, s, *a.copies); err != nil {
+		s.copying = a.copies.of(s, o.GetUID())
+		if s.world.Copy, err = r.copyOf(ctx, from, s, s.copying); err != nil {
 			return nil, nil, request.Outcome{}, err
 		}
 	}

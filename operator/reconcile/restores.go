@@ -45,7 +45,7 @@ func copyFor(e *v1alpha1.EtcdRestore) *copying {
 		return nil
 	}
 	return &copying{field: "spec.from", Copy: shape.Copy{
-		Job: "copy-" + string(e.UID), Backup: string(e.Spec.Source.Backup), From: e.Spec.From,
+		Backup: string(e.Spec.Source.Backup), From: e.Spec.From,
 		Owner: &metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "EtcdRestore", Name: e.Name, UID: e.UID},
 	}}
 }
