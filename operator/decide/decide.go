@@ -135,6 +135,11 @@ func (w *World) Known() bool {
 	return w.Record.There && !w.Record.Copied && w.Unread == "" && w.Bars == "" && !w.gone()
 }
 
+// Unsure says that there is, or was, a record of the cluster which is not seen: it may say anything.
+func Unsure(w *World) bool {
+	return w.Unread != "" || w.Bars != "" || w.gone() || !w.Record.There && (w.Record.Part || len(w.Hosts) > 0)
+}
+
 // Deaf says why nothing is asked of the daemons now; empty: it can be.
 func (w *World) Deaf() string {
 	var d Decision

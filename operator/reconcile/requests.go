@@ -121,7 +121,7 @@ func (r *Requests) Reconcile(ctx context.Context, q ctrl.Request) (ctrl.Result, 
 	a := r.kind.read(o)
 	if out.Ask {
 		if err = r.ask(ctx, s, a, out.Status.Command); err != nil {
-			out.Status.Command, out.Status.Reason = "", "the command could not be put into the queue: "+record.Words(err)
+			out.Status.Command, out.Status.Reason = "", "it is not known that the command is in the queue: "+record.Words(err)
 		}
 	}
 	if out.Copy {

@@ -25,6 +25,10 @@ type Heard struct {
 
 // Hear reads what a record says of a command. told is the daemons' status where it counts; nil: it does not.
 func Hear(ctx context.Context, f *control.Folder, command string, told *control.Status) (h Heard, err error) {
+	c, gone := f.ReadCommand(ctx, command) // before what ended: that is written before a command leaves the queue
+	if gone != nil && !errors.Is(gone, control.ErrNoCommand) {
+		return Heard{}, gone
+	}
 	past, err := control.Past(ctx, f)
 	if err != nil {
 		return Heard{}, err
@@ -33,17 +37,19 @@ func Hear(ctx context.Context, f *control.Folder, command string, told *control.
 		h.Ended = &past[i]
 		return h, nil
 	}
-	c, err := f.ReadCommand(ctx, command)
-	if errors.Is(err, control.ErrNoCommand) {
+	in, _, _, err := f.ReadIntent(ctx)
+	switch {
+	case err != nil:
+		return Heard{}, err
+	case gone != nil && in.Ran(command): // what is told of its end was lost, and the generation was made
+		h.Ended = &control.Ended{Name: command, Result: "done"}
+		if in.CommandID == command {
+			h.Ended.Backup = in.Source.Backup
+		}
+		return h, nil
+	case gone != nil:
 		h.First, err = first(ctx, f)
 		return h, err
-	}
-	if err != nil {
-		return Heard{}, err
-	}
-	in, _, _, err := f.ReadIntent(ctx)
-	if err != nil {
-		return Heard{}, err
 	}
 	h.Queued, h.Running = true, in.Ran(command)
 	if c.Restore != nil {

@@ -60,6 +60,23 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// A command that a generation was made for is done, whatever became of the word that tells it.
+func TestHearOfWhatRan(t *testing.T) {
+	ctx, f := t.Context(), view().Folder("c")
+	in := &cluster.Intent{Timestamp: 1, Name: "c", Generation: 2, Nonce: "n", Token: "t", State: cluster.IntentFounded, Cluster: 1, CommandID: "b", CommandsRun: []string{"a", "b"}, Source: cluster.Source{Kind: cluster.SourceBackup, Backup: "x"}}
+	if _, err := f.CreateIntent(ctx, in); err != nil {
+		t.Fatal(err)
+	}
+	for command, backup := range map[string]string{"a": "", "b": "x"} {
+		if h, err := Hear(ctx, f, command, nil); err != nil || h.Ended == nil || h.Ended.Result != "done" || h.Ended.Backup != backup {
+			t.Errorf("%s: %+v, %v", command, h, err)
+		}
+	}
+	if h, err := Hear(ctx, f, "c", nil); err != nil || h.Ended != nil || h.Queued {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
 // The progress that daemons raise each minute is no news, and all else is.
 func TestNews(t *testing.T) {
 	ctx := t.Context()

@@ -5,7 +5,8 @@
 //
 //   - One object is one command: its name is made of the object's own UID, so that asking again is asking for the same.
 //   - What was asked for, and is known to nobody any more, is not asked for again.
-//   - What is done or failed stays so.
+//   - What is done or failed stays so. So nothing has failed while its cluster's record, which may say that it is done, cannot be
+//     read.
 package request
 
 import (
@@ -85,7 +86,7 @@ func Next(s Seen) Outcome {
 		case !s.World.Reports():
 			st.Reason = "it is in the queue, and the daemons have told nothing lately"
 		}
-	case asked && (s.World == nil || !s.World.Known()):
+	case asked && (s.World == nil || !s.World.Known()), s.unsure(hindered): // who asked may have died, or had no answer
 		st.Phase, st.Reason = v1alpha1.Queued, "whether the command is in the queue is not known: "+hindered.Why
 	case asked:
 		st.Phase, st.Reason = v1alpha1.Failed, "the command is not in the queue any more, and nobody says how it ended: somebody took it out"
@@ -102,6 +103,11 @@ func Next(s Seen) Outcome {
 		st.Command, st.Phase, st.Reason = s.Command, v1alpha1.Queued, notBegun
 	}
 	return out
+}
+
+// unsure says that nothing is to be done any more, while a record that nobody can read may say that it is in the queue, or done.
+func (s Seen) unsure(hindered *Hindrance) bool {
+	return s.World != nil && decide.Unsure(s.World) && (s.Late || hindered.Never)
 }
 
 // late says what came of a word that does not count any more.
