@@ -219,7 +219,8 @@ type Told struct {
 	After time.Time
 	// Blockers are codes.
 	Blockers []string
-	// Backed and Proven are when the newest backup was taken, and the newest proven one; zero: none.
+	// Backed and Proven are when the newest backup was taken, and the newest proven one; zero: none. None is known to be of another
+	// cluster, of which somebody copied it in; and Proven is known to be of this one.
 	Backed, Proven         time.Time
 	BackedName, ProvenName string
 	// Survivor is the host whose data goes furthest, where the quorum is lost and a person may go on from it; empty: the

@@ -352,8 +352,8 @@ func (h *hand) report(ctx context.Context, view *record.View, f *control.Folder,
 		told.Pauses = append(told.Pauses, control.PauseStatus{ID: id, Host: host, By: "the operator", MayGo: !h.idles[string(host)] && slices.Contains(running, string(host))})
 	}
 	if ended, err := f.EndedCommands(ctx); err == nil && len(ended) > 0 {
-		told.Backup = &cluster.Backup{Name: "a-backup", At: time.Now().UTC()}
-		told.Proven = &cluster.Backup{Name: "an-older-one", At: told.At.Add(-time.Hour)}
+		told.Backup = &cluster.Backup{Name: "a-backup", At: time.Now().UTC(), Cluster: in.Cluster}
+		told.Proven = &cluster.Backup{Name: "an-older-one", At: told.At.Add(-time.Hour), Cluster: in.Cluster}
 		if h.proven {
 			told.Proven = told.Backup
 		}

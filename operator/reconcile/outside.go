@@ -175,7 +175,7 @@ func (r *Reconciler) readOutside(ctx context.Context, s *sight, given map[string
 		}
 	}
 	if is && serr == nil {
-		s.told, w.Told = &told, toldOf(&told)
+		s.told, w.Told = &told, toldOf(&told, in)
 	}
 	r.date(s, &w.World)
 	if w.Spec != nil {

@@ -51,7 +51,7 @@ func (s *sight) record(ctx context.Context) {
 		w.Unread = err.Error()
 	}
 	if told, is, err := folder.ReadStatus(ctx); err == nil && is { // what cannot be read was not told
-		s.told, w.Told = &told, toldOf(&told)
+		s.told, w.Told = &told, toldOf(&told, w.Intent)
 	}
 	w.Record.Last = s.lastBackup(ctx, folder)
 	w.Record.Next = max(w.Record.Next, s.lastNamed()+1)
@@ -161,13 +161,30 @@ func (s *sight) lastBackup(ctx context.Context, f *control.Folder) (last decide.
 	}
 	if s.told != nil && s.told.Proven != nil {
 		p := s.told.Proven
-		last.Proven = last.Taken && (p.Name == end.Backup || p.At.After(end.At))
+		last.Proven = last.Taken && (p.Name == end.Backup || p.At.After(end.At) && has(s.world.Intent, p))
 	}
 	return last
 }
 
-// toldOf is what is decided by of what the daemons told.
-func toldOf(t *control.Status) *decide.Told {
+// has says that a backup is of the cluster that is there, or of what that was before it was restored.
+func has(in *cluster.Intent, b *cluster.Backup) bool {
+	return in != nil && b.Cluster != 0 && (b.Cluster == in.Cluster || slices.ContainsFunc(in.History, func(g cluster.PastGeneration) bool { return g.Cluster == b.Cluster }))
+}
+
+// foreign says that a backup is of another cluster, which has nothing of what this one wrote, and that the cluster was not made of
+// it either. Somebody copied it into the store.
+func foreign(in *cluster.Intent, b *cluster.Backup) bool {
+	return in != nil && b.Cluster != 0 && !has(in, b) && b.Name != in.Source.Backup
+}
+
+// toldOf is what is decided by of what the daemons told. Backups of other clusters are taken out of it.
+func toldOf(t *control.Status, in *cluster.Intent) *decide.Told {
+	if t.Backup != nil && foreign(in, t.Backup) {
+		t.Backup = nil
+	}
+	if t.Proven != nil && foreign(in, t.Proven) {
+		t.Proven = nil
+	}
 	out := &decide.Told{At: t.At, Generation: t.Generation, AllUp: len(t.Members) > 0}
 	for _, m := range t.Members {
 		out.AllUp = out.AllUp && (m.Learner || m.Up)
@@ -203,7 +220,10 @@ func toldOf(t *control.Status) *decide.Told {
 		out.Backed, out.BackedName = t.Backup.At, t.Backup.Name
 	}
 	if t.Proven != nil {
-		out.Proven, out.ProvenName = t.Proven.At, t.Proven.Name
+		out.ProvenName = t.Proven.Name
+		if has(in, t.Proven) { // one of nobody knows what proves nothing of this one's data
+			out.Proven = t.Proven.At
+		}
 	}
 	return out
 }
