@@ -80,6 +80,11 @@ type Step struct {
 	Why string
 }
 
+// Is says whether two steps do the same.
+func (s Step) Is(o Step) bool {
+	return o.Kind == s.Kind && o.N == s.N && o.AtLeast == s.AtLeast && o.Evict == s.Evict && o.Phase == s.Phase
+}
+
 // Code names what is waited for. It becomes the code of a blocker.
 type Code string
 

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -85,6 +84,22 @@ func (n near) List(ctx context.Context, l client.ObjectList, opts ...client.List
 	return n.Client.List(ctx, l, opts...)
 }
 
+// numbers reads past the cache what a new host hangs on: who has which number, and who votes and is heard by what is written. Its
+// number is used by compare-and-swap on the ConfigMap that is read, so that nothing else has to be as new.
+type numbers struct {
+	client.Reader
+	live client.Reader
+}
+
+// List implements client.Reader.
+func (n numbers) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	switch l.(type) {
+	case *corev1.ConfigMapList, *appsv1.StatefulSetList, *corev1.PersistentVolumeClaimList:
+		return n.live.List(ctx, l, opts...)
+	}
+	return n.Reader.List(ctx, l, opts...)
+}
+
 // watched are the kinds of which a cluster is made. Of Secrets nothing but the metadata is cached.
 func watched() []client.Object {
 	secret := &metav1.PartialObjectMetadata{}
@@ -97,11 +112,11 @@ func watched() []client.Object {
 }
 
 // news is what wakes a loop: of the record's ConfigMaps what it reads of them.
-var news = builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+var news = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, is := e.ObjectOld.(*corev1.ConfigMap)
 	now, too := e.ObjectNew.(*corev1.ConfigMap)
 	return !is || !too || record.News(was, now)
-}})
+}}
 
 // index has the cache keep the indexes.
 func index(m ctrl.Manager) (err error) {

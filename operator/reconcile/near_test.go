@@ -1,15 +1,21 @@
 package reconcile
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"testing"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 // What is decided by is there in a cache of lean objects, and most of the rest is not.
@@ -39,5 +45,50 @@ func TestLean(t *testing.T) {
 	}
 	if !shape.Mounts(&pod.Spec, version) || pod.Spec.NodeName != "node" || pod.Status.Phase != corev1.PodRunning || pod.ManagedFields != nil {
 		t.Errorf("%+v", pod)
+	}
+}
+
+// A loop is woken by each change of what it reads, and by no other one of the record.
+func TestNewsWakes(t *testing.T) {
+	of := func(key, value string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{Data: map[string]string{key: value}}
+	}
+	if !news.Update(event.UpdateEvent{ObjectOld: of("k", "1"), ObjectNew: of("k", "2")}) {
+		t.Error("a changed record wakes no loop")
+	}
+	if news.Update(event.UpdateEvent{ObjectOld: of("k", "1"), ObjectNew: of("k", "1")}) {
+		t.Error("a record that is as it was wakes a loop")
+	}
+	if !news.Update(event.UpdateEvent{ObjectOld: &corev1.Pod{}, ObjectNew: &corev1.Pod{}}) {
+		t.Error("a pod wakes no loop")
+	}
+}
+
+// nothing has no objects, and notes what is listed.
+type nothing struct {
+	client.Client
+	listed []string
+}
+
+func (n *nothing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
+}
+
+func (n *nothing) List(_ context.Context, l client.ObjectList, _ ...client.ListOption) error {
+	n.listed = append(n.listed, fmt.Sprintf("%T", l))
+	return nil
+}
+
+// Before a new host is made, the numbers are read past the cache, and nothing else; before something is taken away, all is.
+func TestListedPastTheCache(t *testing.T) {
+	for kind, want := range map[decide.Kind]int{decide.MakeHost: 3, decide.StopHost: 11} {
+		live := &nothing{}
+		r := &Reconciler{Live: live, Cached: &nothing{}}
+		if err := r.carryOut(t.Context(), &sight{cluster: &v1alpha1.EtcdCluster{}}, &decide.Decision{Steps: []decide.Step{{Kind: kind, N: 1}}}); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Sort(live.listed); len(live.listed) != want {
+			t.Errorf("%s: %v", kind, live.listed)
+		}
 	}
 }

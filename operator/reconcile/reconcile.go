@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -157,16 +158,17 @@ func (r *Reconciler) rivals(ctx context.Context, from client.Reader, s *sight) e
 
 // carryOut takes the steps of a decision, in their order, up to the first that fails.
 func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision) error {
+	var sure []decide.Step // by a look past the cache, of which a new host needs no other
 	for _, step := range d.Steps {
 		if step.Kind == decide.MakeHost {
 			step.Host = s.shape.Host(step.N)
 		}
-		if step.Kind.Takes() || step.Kind == decide.MakeHost && s.hosts[step.N] == nil {
-			at, err := r.again(ctx, s, step)
-			if at == nil {
+		if step.Kind.Takes() || step.Kind == decide.MakeHost && s.hosts[step.N] == nil && !slices.ContainsFunc(sure, step.Is) {
+			at, steps, err := r.again(ctx, s, step)
+			if err != nil || !slices.ContainsFunc(steps, step.Is) {
 				return err
 			}
-			s = at
+			s, sure = at, steps
 		}
 		err := r.take(ctx, s, step)
 		result := "done"
@@ -214,22 +216,20 @@ func hindered(err error) (wait *decide.Wait, goesOn bool) {
 	return nil, false
 }
 
-// again looks past the cache whether a step that takes something away, or a new number, is still to be taken; nil: it is not.
-func (r *Reconciler) again(ctx context.Context, s *sight, step decide.Step) (*sight, error) {
-	ec := &v1alpha1.EtcdCluster{}
+// again looks past the cache which steps are to be taken: one that takes something away, or a new number, is to be one of them.
+func (r *Reconciler) again(ctx context.Context, s *sight, step decide.Step) (*sight, []decide.Step, error) {
+	ec, from := &v1alpha1.EtcdCluster{}, r.Live
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.cluster), ec); err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return nil, nil, client.IgnoreNotFound(err)
 	}
-	fresh, err := r.look(ctx, r.Live, ec)
+	if step.Kind == decide.MakeHost {
+		from = numbers{r.Cached, r.Live}
+	}
+	fresh, err := r.look(ctx, from, ec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, o := range decide.Next(fresh.world).Steps {
-		if o.Kind == step.Kind && o.N == step.N && o.AtLeast == step.AtLeast && o.Evict == step.Evict && o.Phase == step.Phase {
-			return fresh, nil
-		}
-	}
-	return nil, nil
+	return fresh, decide.Next(fresh.world).Steps, nil
 }
 
 func (r *Reconciler) tell(ec *v1alpha1.EtcdCluster, step decide.Step, err error) {
@@ -281,7 +281,7 @@ func (r *Reconciler) Setup(m ctrl.Manager, workers int) error {
 	r.Cached = near{r.Cached}
 	b := ctrl.NewControllerManagedBy(m).For(&v1alpha1.EtcdCluster{}).WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	for _, o := range watched() {
-		b = b.Watches(o, of, news)
+		b = b.Watches(o, of, builder.WithPredicates(news))
 	}
 	if err := b.Complete(r); err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -252,7 +253,7 @@ func (r *Requests) Setup(m ctrl.Manager, workers int) error {
 		return unended(ctx, o, o.GetLabels()[shape.LabelCluster])
 	})
 	return ctrl.NewControllerManagedBy(m).For(r.kind.object()).WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Watches(&corev1.ConfigMap{}, labelled, news).Watches(&batchv1.Job{}, labelled).
+		Watches(&corev1.ConfigMap{}, labelled, builder.WithPredicates(news)).Watches(&batchv1.Job{}, labelled).
 		Watches(&v1alpha1.EtcdCluster{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []ctrlreconcile.Request {
 			return unended(ctx, o, o.GetName())
 		})).Complete(r)
