@@ -334,11 +334,17 @@ func (in *Intent) lists(generation uint64, id ClusterID) bool {
 	})
 }
 
+// HasBeen reports whether a cluster ID is that of this generation, or of an earlier one. Data of another cluster has nothing of what
+// this one wrote.
+func (in *Intent) HasBeen(id ClusterID) bool {
+	return in != nil && id != 0 && (in.Cluster == id || slices.ContainsFunc(in.History, func(g PastGeneration) bool { return g.Cluster == id }))
+}
+
 // FollowsMember is Follows for the member that a host carries. One that was taken
 // over has no generation yet, and goes by its cluster alone.
 func (in *Intent) FollowsMember(l LocalMember) bool {
 	if in != nil && in.Generation > 0 && l.Generation == 0 && l.Cluster != 0 {
-		return in.Cluster == l.Cluster || slices.ContainsFunc(in.History, func(g PastGeneration) bool { return g.Cluster == l.Cluster })
+		return in.HasBeen(l.Cluster)
 	}
 	return in == nil || l.Generation == 0 || l.Generation >= in.Generation || in.lists(l.Generation, l.Cluster)
 }

@@ -190,10 +190,15 @@ func (w *Watcher) endedOnHosts() string {
 // newestProven looks for the newest backup that is known to be proven: among
 // the newest few, the ones that hosts have tried out, and the one that was known
 // before. Further back it is looked once. What cannot be looked at is not known.
+// One of another cluster, which somebody copied in, comes after all of this one's.
 func (l *look) newestProven(ctx context.Context, w *Watcher, known *cluster.Backup) *cluster.Backup {
 	var best *cluster.Backup
 	better := func(b cluster.Backup) {
-		if b.Proven && (best == nil || b.At.After(best.At)) {
+		if !b.Proven {
+			return
+		}
+		own := l.ours().HasBeen(b.Cluster)
+		if best == nil || own && !l.ours().HasBeen(best.Cluster) || own == l.ours().HasBeen(best.Cluster) && b.At.After(best.At) {
 			best = &b
 		}
 	}

@@ -53,6 +53,26 @@ func (s *shelf) Find(_ context.Context, name string) (cluster.Backup, bool, erro
 	return s.all[i], true, nil
 }
 
+// The newest proven backup is the cluster's own, also of before it was restored, whatever somebody copied into the store since. Where
+// it has none yet, it is what the cluster may have been made of.
+func TestNewestProvenIsItsOwn(t *testing.T) {
+	now := time.Now()
+	of := func(name string, age time.Duration, id cluster.ClusterID) cluster.Backup {
+		return cluster.Backup{Name: name, At: now.Add(-age), Proven: true, Cluster: id}
+	}
+	for want, all := range map[string][]cluster.Backup{
+		"own":    {of("copied", 1, 9), of("unknown", 2, 0), of("own", 3, 7), of("former", 4, 6)},
+		"former": {of("copied", 1, 9), of("former", 4, 6)},
+		"copied": {of("copied", 1, 9), of("unknown", 2, 0)},
+	} {
+		s := &shelf{all: all}
+		l := look{at: now, view: cluster.StoreView{Intent: &cluster.Intent{Generation: 2, Cluster: 7, History: []cluster.PastGeneration{{Generation: 1, Cluster: 6}}}}}
+		if l.listBackups(t.Context(), watching(s).Watcher); l.queue.backups.Proven == nil || l.queue.backups.Proven.Name != want {
+			t.Errorf("the newest proven one is %+v, want %s", l.queue.backups.Proven, want)
+		}
+	}
+}
+
 // A store that does not list its backups says why, until it does.
 func TestUnlistedBackups(t *testing.T) {
 	s := &shelf{denied: errors.New("403 SignatureDoesNotMatch")}

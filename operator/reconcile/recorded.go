@@ -161,20 +161,15 @@ func (s *sight) lastBackup(ctx context.Context, f *control.Folder) (last decide.
 	}
 	if s.told != nil && s.told.Proven != nil {
 		p := s.told.Proven
-		last.Proven = last.Taken && (p.Name == end.Backup || p.At.After(end.At) && has(s.world.Intent, p))
+		last.Proven = last.Taken && (p.Name == end.Backup || p.At.After(end.At) && s.world.Intent.HasBeen(p.Cluster))
 	}
 	return last
-}
-
-// has says that a backup is of the cluster that is there, or of what that was before it was restored.
-func has(in *cluster.Intent, b *cluster.Backup) bool {
-	return in != nil && b.Cluster != 0 && (b.Cluster == in.Cluster || slices.ContainsFunc(in.History, func(g cluster.PastGeneration) bool { return g.Cluster == b.Cluster }))
 }
 
 // foreign says that a backup is of another cluster, which has nothing of what this one wrote, and that the cluster was not made of
 // it either. Somebody copied it into the store.
 func foreign(in *cluster.Intent, b *cluster.Backup) bool {
-	return in != nil && b.Cluster != 0 && !has(in, b) && b.Name != in.Source.Backup
+	return in != nil && b.Cluster != 0 && !in.HasBeen(b.Cluster) && b.Name != in.Source.Backup
 }
 
 // toldOf is what is decided by of what the daemons told. Backups of other clusters are taken out of it.
@@ -221,7 +216,7 @@ func toldOf(t *control.Status, in *cluster.Intent) *decide.Told {
 	}
 	if t.Proven != nil {
 		out.ProvenName = t.Proven.Name
-		if has(in, t.Proven) { // one of nobody knows what proves nothing of this one's data
+		if in.HasBeen(t.Proven.Cluster) { // one of nobody knows what proves nothing of this one's data
 			out.Proven = t.Proven.At
 		}
 	}
