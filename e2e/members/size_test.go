@@ -1,6 +1,8 @@
 package members
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -214,10 +216,12 @@ func TestTwoOfThreeHostsForm(t *testing.T) {
 	c.Configure(3)
 	c.Members(90*time.Second, 2)
 	w := c.Write()
-	r := c.Etcdadm("status", "--data-dir", c.Host(1).Dir)
-	if r.Code != cli.ExitDegraded || !strings.Contains(r.Stdout, "wanted: 3 members") {
-		t.Errorf("%s", r)
-	}
+	rig.Eventually(t, rig.Soon, "the status of two members", func(context.Context) error { // that the cluster exists is written a moment after they serve
+		if r := c.Etcdadm("status", "--data-dir", c.Host(1).Dir); r.Code != cli.ExitDegraded || !strings.Contains(r.Stdout, "wanted: 3 members") {
+			return errors.New(r.String())
+		}
+		return nil
+	})
 	c.Start(3)
 	c.Voters(rig.Soon, 1, 2, 3)
 	w.Check()
