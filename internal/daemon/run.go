@@ -152,6 +152,9 @@ func (d *daemon) configure(ctx context.Context) (*Static, error) {
 	if err := d.cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if err := d.cfg.atHome(); err != nil {
+		return nil, err
+	}
 	env, read, own, err := etcdEnvironment(d.cfg.EnvFile)
 	if err != nil {
 		return nil, err

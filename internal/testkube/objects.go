@@ -127,7 +127,7 @@ func (s *Server) ConfigMap(ctx context.Context, namespace, name string) error {
 }
 
 // Account makes a service account in a namespace that is there, which may have these verbs of ConfigMaps of these names and nothing
-// else, and writes into a directory what its pods would find: token and ca.crt.
+// else, and writes into a directory what its pods would find: token, ca.crt and namespace.
 func (s *Server) Account(ctx context.Context, namespace, name, dir string, configMaps, verbs []string) error {
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/"
 	meta := object{"metadata": object{"name": name}}
@@ -149,7 +149,7 @@ func (s *Server) Account(ctx context.Context, namespace, name, dir string, confi
 	return s.Token(ctx, namespace, name, dir)
 }
 
-// Token writes a new token of an account, and the authority, into a directory.
+// Token writes a new token of an account, the authority and the namespace into a directory.
 func (s *Server) Token(ctx context.Context, namespace, name, dir string) error {
 	var got struct {
 		Status struct {
@@ -166,8 +166,10 @@ func (s *Server) Token(ctx context.Context, namespace, name, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o600); err != nil {
-		return err
+	for name, data := range map[string][]byte{"ca.crt": ca, "namespace": []byte(namespace), "token": []byte(got.Status.Token)} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(filepath.Join(dir, "token"), []byte(got.Status.Token), 0o600)
+	return nil
 }

@@ -85,7 +85,7 @@ func (w *World) forbidden(d *Decision) bool {
 	case deleted && w.Record.Copied:
 		d.do(Step{Kind: LetGo, Why: "what is here is a copy of another cluster's"})
 	case w.Record.Copied:
-		d.wait(RecordCopied, "the control object is a copy of another cluster's: nothing is done here. Make a new EtcdCluster from a backup or from the copied claims")
+		d.wait(RecordCopied, "the control object was copied, or put back: nothing is done here. In a copied namespace make a new EtcdCluster, from a backup or from the copied claims. Where this is the cluster itself, delete its ConfigMap with the record (docs/operator/copied.md): its hosts write it back")
 	case w.Unread != "" && !deleted:
 		d.wait(RecordUnread, "the control object cannot be read: "+w.Unread)
 	case len(w.Taken) > 0 && !deleted:

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -40,6 +41,7 @@ type machines struct {
 	program string
 	pods    map[string]*podProcess
 	off     map[string]bool // hosts whose machine is off
+	beside  *machines       // others whose names are known here; nil: none
 }
 
 type podProcess struct {
@@ -156,16 +158,24 @@ func (m *machines) run(ctx context.Context, running []string) error {
 			return fmt.Errorf("the pod of %s: %w", name, err)
 		}
 	}
-	c, text := m.shape(), "127.0.0.1 localhost\n"
-	for _, name := range running {
-		if n, _ := c.Number(name); m.pods[name] != nil {
-			text += fmt.Sprintf("%s %s %s.%s.svc\n", m.address(name), c.HostDNS(n), c.HostsName(), c.Namespace)
-		}
+	text := "127.0.0.1 localhost\n" + m.names()
+	if m.beside != nil {
+		text += m.beside.names()
 	}
 	if was, err := os.ReadFile(m.hosts()); err != nil || string(was) == text {
 		return err
 	}
 	return os.WriteFile(m.hosts(), []byte(text), 0o644) // in place: pods have this very file
+}
+
+// names are those of the pods that run, as a resolver has them.
+func (m *machines) names() (text string) {
+	c := m.shape()
+	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
+		n, _ := c.Number(name)
+		text += fmt.Sprintf("%s %s %s.%s.svc\n", m.address(name), c.HostDNS(n), c.HostsName(), c.Namespace)
+	}
+	return text
 }
 
 // volume is the directory of a host's claim; empty: there is no volume.

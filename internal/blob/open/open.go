@@ -139,6 +139,15 @@ func Credentialed(storeURL string) bool {
 	return err == nil && l.remote() // that in Kubernetes has files, which are read each time
 }
 
+// PodNamespace is the namespace of the pod in which this process runs, empty: it runs in none or that is not known, and the one that
+// the URL of a store in Kubernetes names.
+func PodNamespace(storeURL string) (pod, named string) {
+	if !kubernetes.Is(storeURL) {
+		return "", ""
+	}
+	return kubernetes.PodNamespace(storeURL)
+}
+
 // InKubernetes tells whether a URL is of a store in ConfigMaps: small, without the hosts' announcements, and read by many.
 func InKubernetes(storeURL string) bool { return kubernetes.Is(storeURL) }
 
