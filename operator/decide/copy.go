@@ -40,7 +40,7 @@ func (w *World) copied(d *Decision, backup string) bool {
 		return true
 	case c.Failed != "":
 		d.Waits = append(d.Waits, Wait{
-			Code: BootstrapFailed, Command: "kubectl delete job " + c.Job,
+			Code: BootstrapFailed, Command: w.Kubectl("delete job " + c.Job),
 			Sentence: fmt.Sprintf("the cluster is to begin with backup %s, which was not fetched from %s: %s. Change spec.bootstrap; or mend that, and delete the Job %s to have it tried again", backup, c.From, c.Failed, c.Job),
 		})
 		return false

@@ -228,7 +228,7 @@ func (w *World) hosts(d *Decision) {
 		}
 	}
 	if pending != "" {
-		d.Waits = append(d.Waits, Wait{Code: Pending, Host: pending, Sentence: pending + " does not run yet, and no other host is made in place of one before it does", Command: "kubectl describe pod " + pending + "-0"})
+		d.Waits = append(d.Waits, Wait{Code: Pending, Host: pending, Sentence: pending + " does not run yet, and no other host is made in place of one before it does", Command: w.Describe(pending)})
 	}
 	wanted := w.Want.Spec.MemberCount + w.Want.Spare
 	switch missing := wanted - nominal - carrying; {

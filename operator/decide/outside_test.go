@@ -85,11 +85,6 @@ func outsideText(d Decision) string {
 			out += fmt.Sprintf("options: %v\n", s.Spec.Options)
 		}
 	}
-	for _, w := range d.Waits {
-		if w.Command != "" {
-			out += "$ " + w.Command + "\n"
-		}
-	}
 	return out
 }
 

@@ -61,7 +61,7 @@ func (w *World) roll(d *Decision) {
 	case isDown:
 		held = w.beside(next)
 	case unheard:
-		held = &Wait{Code: RollHeld, Host: next.Name, Sentence: "the daemons do not hear " + next.Name, Command: describe(next)}
+		held = &Wait{Code: RollHeld, Host: next.Name, Sentence: "the daemons do not hear " + next.Name, Command: w.Describe(next.Name)}
 	default:
 		held = w.unsettled()
 	}
@@ -91,7 +91,7 @@ func (w *World) goOn(d *Decision) {
 	}
 	switch {
 	case h.Going:
-		d.Waits = append(d.Waits, Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " gets another pod, and the former one is ending", Command: describe(h)})
+		d.Waits = append(d.Waits, Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " gets another pod, and the former one is ending", Command: w.Describe(h.Name)})
 	case !h.behind() && w.back(h):
 		w.endPause(d, "the host is back")
 		d.wait(Rolling, h.Name+" is back")
@@ -254,7 +254,7 @@ func (w *World) unsettled() *Wait {
 		switch {
 		case !w.runs(h):
 		case h.Going:
-			return ending(h)
+			return w.ending(h)
 		case h.Loses != "":
 			return &Wait{Code: RollHeld, Host: h.Name, Sentence: fmt.Sprintf("%s runs etcd %s, which is not in spec.releases any more, and is to run %s. It goes on when the daemons have changed the version; where they say no-release, put %[2]s back into spec.releases until then", h.Name, h.Loses, w.Want.Spec.EtcdVersion)}
 		case !h.behind() && !w.back(h):
@@ -274,18 +274,18 @@ func (w *World) beside(next Host) *Wait {
 		case !h.behind() && (h.Runs.IsZero() || !next.Runs.IsZero() && !w.back(h) && passed(h.Runs, w.Now) <= Slow):
 			return w.awaited(h)
 		case h.Going && !next.Runs.IsZero():
-			return ending(h)
+			return w.ending(h)
 		}
 	}
 	if w.anyRuns() && w.current() == nil {
-		return &Wait{Code: Rolling, Host: next.Name, Sentence: next.Name + " does not serve: the daemons are to tell that once more, which they do every five minutes", Command: describe(next)}
+		return &Wait{Code: Rolling, Host: next.Name, Sentence: next.Name + " does not serve: the daemons are to tell that once more, which they do every five minutes", Command: w.Describe(next.Name)}
 	}
 	return nil
 }
 
 // awaited says of a host with a new pod that it is not back.
 func (w *World) awaited(h Host) *Wait {
-	out := &Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " has its new pod, and is not back yet", Command: describe(h)}
+	out := &Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " has its new pod, and is not back yet", Command: w.Describe(h.Name)}
 	const way = ". No other host follows. Mend what is missing, or put the spec back, which takes this one back"
 	switch {
 	case h.Stuck != "":
@@ -296,11 +296,9 @@ func (w *World) awaited(h Host) *Wait {
 	return out
 }
 
-func ending(h Host) *Wait {
-	return &Wait{Code: RollHeld, Host: h.Name, Sentence: "pod " + h.Name + "-0 is ending", Command: describe(h)}
+func (w *World) ending(h Host) *Wait {
+	return &Wait{Code: RollHeld, Host: h.Name, Sentence: "pod " + h.Name + "-0 is ending", Command: w.Describe(h.Name)}
 }
-
-func describe(h Host) string { return "kubectl describe pod " + h.Name + "-0" }
 
 // passed is the time since a moment, the longer one of two clocks: the monotonic clock stops while a machine is suspended, and
 // the wall clock can be set back.

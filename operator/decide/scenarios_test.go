@@ -78,6 +78,9 @@ func text(d Decision) string {
 	}
 	for _, w := range d.Waits {
 		fmt.Fprintf(&b, "! %s: %s\n", w.Code, w.Sentence)
+		if w.Command != "" {
+			fmt.Fprintf(&b, "$ %s\n", w.Command)
+		}
 	}
 	if r := d.Rotation; r != nil {
 		fmt.Fprintf(&b, "rotating, %s: %s\n", r.Phase, cmp.Or(r.Waits, "all are ready"))
@@ -123,7 +126,7 @@ func whys(w *World) string {
 // read makes a world of a block.
 func read(t *testing.T, d *datadriven.TestData) World {
 	t.Helper()
-	w := World{Now: now, Record: Record{There: true}}
+	w := World{Now: now, Namespace: "team", Name: "main", Record: Record{There: true}}
 	for line := range strings.Lines(d.Input) {
 		words := strings.Fields(line)
 		if len(words) == 0 {

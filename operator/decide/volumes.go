@@ -105,7 +105,7 @@ func (w *World) end(d *Decision) {
 	for _, h := range w.Hosts {
 		switch {
 		case h.Pod:
-			d.Waits = append(d.Waits, Wait{Code: Pending, Host: h.Name, Sentence: "pod " + h.Name + "-0 is still ending", Command: "kubectl describe pod " + h.Name + "-0"})
+			d.Waits = append(d.Waits, Wait{Code: Pending, Host: h.Name, Sentence: "pod " + h.Name + "-0 is still ending", Command: w.Describe(h.Name)})
 			return
 		case h.Claim != ClaimNone && (drop || h.Claim == ClaimLeaving):
 			d.do(Step{Kind: DropVolume, N: h.N, Host: h.Name, Why: w.dropsLast()})

@@ -25,6 +25,8 @@ import (
 type World struct {
 	Now  time.Time
 	Want Want
+	// Namespace and Name are the EtcdCluster's.
+	Namespace, Name string
 	// Since is when the EtcdCluster was made: what was told before is about an earlier life.
 	Since time.Time
 	// Record is the control object.
@@ -334,6 +336,14 @@ func (w *World) votes(name string) bool {
 func (w *World) idles(name string) bool {
 	return w.Spec != nil && w.Intent != nil && !w.named(name) && !w.votes(name)
 }
+
+// Kubectl is a command for a person, who may type it in any context of a shell.
+func (w *World) Kubectl(words string) string {
+	return "kubectl --namespace=" + cluster.ShellWord(w.Namespace) + " " + words
+}
+
+// Describe has a person look at a host's pod.
+func (w *World) Describe(host string) string { return w.Kubectl("describe pod " + host + "-0") }
 
 // retired says whether a host was stopped for good, now or before its cluster was deleted: it is not to come back.
 func (w *World) retired(h Host) bool {

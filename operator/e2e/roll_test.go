@@ -150,7 +150,9 @@ func TestRoll(t *testing.T) {
 	if c := h.condition("Ready"); c.Reason != "RollHeld" || !strings.Contains(c.Message, "main-2 has its new pod, which does not run (ErrImagePull)") || !slices.Equal(h.rolled, []string{"main-2"}) {
 		t.Errorf("%+v, replaced were %v", c, h.rolled)
 	}
-	if !slices.ContainsFunc(ec.Status.Blockers, func(b v1alpha1.Blocker) bool { return b.Command == "kubectl describe pod main-2-0" }) {
+	if !slices.ContainsFunc(ec.Status.Blockers, func(b v1alpha1.Blocker) bool {
+		return b.Command == "kubectl --namespace="+h.ns+" describe pod main-2-0"
+	}) {
 		t.Errorf("%+v", ec.Status.Blockers)
 	}
 	r.Image = "localhost/etcdadm:2"

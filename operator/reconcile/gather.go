@@ -81,7 +81,7 @@ func ours(more ...string) client.MatchingLabels {
 // gather reads all of a cluster by the labels of its objects.
 func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha1.EtcdCluster) (*sight, error) {
 	s := &sight{cluster: ec, hosts: map[int]*hostObjects{}, began: time.Now()}
-	s.world.Now = r.now()
+	s.world.Now, s.world.Namespace, s.world.Name = r.now(), ec.Namespace, ec.Name
 	s.shape = shape.Cluster{Namespace: ec.Namespace, Name: ec.Name, Spec: ec.Spec, Image: r.Image}
 	records, sets, claims, pods, secrets := &corev1.ConfigMapList{}, &appsv1.StatefulSetList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PodList{}, secretList()
 	var shared []client.Object

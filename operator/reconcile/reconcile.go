@@ -180,7 +180,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision)
 			log.FromContext(ctx).Info("step", "step", step.Kind, "host", step.Host, "n", step.N, "why", step.Why, "result", result)
 			r.tell(s.cluster, step, err)
 		}
-		if wait, goesOn := hindered(err); wait != nil {
+		if wait, goesOn := hindered(&s.world, err); wait != nil {
 			if !slices.Contains(d.Waits, *wait) {
 				d.Waits = append(d.Waits, *wait)
 			}
@@ -201,7 +201,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision)
 
 // hindered is what is waited for where a step cannot be taken by what others did, or do not have; nil: it is none of that.
 // goesOn: the steps after it are taken nonetheless.
-func hindered(err error) (wait *decide.Wait, goesOn bool) {
+func hindered(w *decide.World, err error) (wait *decide.Wait, goesOn bool) {
 	taken, is := errors.AsType[*act.TakenError](err)
 	switch {
 	case is:
@@ -211,7 +211,7 @@ func hindered(err error) (wait *decide.Wait, goesOn bool) {
 	case errors.Is(err, act.ErrNoImages):
 		return &decide.Wait{Code: decide.NotSupported, Sentence: "spec.releases needs volumes from images, which this Kubernetes does not have: 1.35 has them. Put the releases into the image of the hosts, and leave spec.releases out"}, true
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
-		return &decide.Wait{Code: decide.RollHeld, Sentence: "the budget of disruptions lets no pod go now: another one is away, or drained", Command: "kubectl get poddisruptionbudgets,pods"}, false
+		return &decide.Wait{Code: decide.RollHeld, Sentence: "the budget of disruptions lets no pod go now: another one is away, or drained", Command: w.Kubectl("get poddisruptionbudgets,pods")}, false
 	}
 	return nil, false
 }

@@ -56,9 +56,7 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 			out.Leader, out.Up = string(t.Leader), &n
 			for _, b := range t.Blockers {
 				shown := v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: b.Command}
-				if s.Cluster.Spec.Hosts == nil { // else it is for a host, as it is
-					shown.Command = shape.InPod([]string{"--namespace=" + s.Cluster.Namespace}, s.speaker(), b.Command)
-				}
+				shown.Command = s.here(b.Command)
 				if way := s.World.WayOut(); way != nil && decide.LosesQuorum(b.Code) {
 					s.wayOut(&shown, way)
 				}
@@ -73,19 +71,27 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 		out.Blockers = append(out.Blockers, b)
 	}
 	for _, w := range s.Decision.Waits {
-		out.Blockers = append(out.Blockers, v1alpha1.Blocker{Code: string(w.Code), Sentence: w.Sentence, Command: w.Command})
+		out.Blockers = append(out.Blockers, v1alpha1.Blocker{Code: string(w.Code), Sentence: w.Sentence, Command: s.here(w.Command)})
 	}
 	for _, h := range s.World.Hosts {
 		out.Hosts = append(out.Hosts, s.host(h))
 		if told := func(w decide.Wait) bool { return w.Host == h.Name }; h.Running && h.Stuck != "" && !slices.ContainsFunc(s.Decision.Waits, told) {
 			out.Blockers = append(out.Blockers, v1alpha1.Blocker{
 				Code: string(decide.Pending), Sentence: fmt.Sprintf("the pod of %s does not run: %s", h.Name, h.Stuck),
-				Command: fmt.Sprintf("kubectl --namespace=%s describe pod %s-0", cluster.ShellWord(s.Cluster.Namespace), h.Name),
+				Command: s.World.Describe(h.Name),
 			})
 		}
 	}
 	s.conditions(&out)
 	return out
+}
+
+// here is a command as a person types it beside kubectl: etcdadm's in a pod, where the cluster is in pods.
+func (s Seen) here(command string) string {
+	if s.Cluster.Spec.Hosts != nil {
+		return command
+	}
+	return shape.InPod([]string{"--namespace=" + s.Cluster.Namespace}, s.speaker(), command)
 }
 
 // speaker is the pod of the leading daemon, or else of a host whose pod has a machine: each daemon hands on what it is asked.
@@ -94,7 +100,7 @@ func (s Seen) speaker() (pod string) {
 	for _, h := range s.World.Hosts {
 		switch {
 		case s.Nodes[h.Name] == "":
-		case h.Name == string(s.Told.Leader):
+		case s.Told != nil && h.Name == string(s.Told.Leader):
 			return h.Name + "-0"
 		case pod == "":
 			pod = h.Name + "-0"
@@ -116,7 +122,7 @@ func (s Seen) wayOut(b *v1alpha1.Blocker, way *decide.WayOut) {
 // giveUp has a person say that volumes are gone which Kubernetes has for there.
 func (s Seen) giveUp(b *v1alpha1.Blocker, claims []string) {
 	b.Sentence += ". If their volumes are gone for good, and only then, delete their claims: no pod can use a deleted claim again, and the EtcdRestore of a backup is shown next"
-	b.Command = fmt.Sprintf("kubectl --namespace=%s delete --wait=false persistentvolumeclaims %s", cluster.ShellWord(s.Cluster.Namespace), strings.Join(claims, " "))
+	b.Command = s.World.Kubectl("delete --wait=false persistentvolumeclaims " + strings.Join(claims, " "))
 }
 
 // restore is the EtcdRestore that a way out is, as a person makes it, again where the last one did not begin in time. Each word

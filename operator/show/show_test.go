@@ -18,7 +18,7 @@ func seen(up int, runs time.Duration) Seen {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	ec := &v1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team a", Name: "main"}, Spec: v1alpha1.ClusterSpec{Size: 3, Version: "3.6.16"}}
 	told := &control.Status{At: now.Add(-time.Minute), Leader: "main-2", Version: cluster.Version{Major: 3, Minor: 6, Patch: 16}}
-	w := &decide.World{Now: now, Intent: &cluster.Intent{Generation: 1}, Told: &decide.Told{At: told.At, Generation: 1}}
+	w := &decide.World{Now: now, Namespace: "team a", Name: "main", Intent: &cluster.Intent{Generation: 1}, Told: &decide.Told{At: told.At, Generation: 1}}
 	for i, name := range []string{"main-1", "main-2", "main-3"} {
 		w.Hosts = append(w.Hosts, decide.Host{N: i + 1, Name: name, Set: true, Running: true, Claim: decide.ClaimThere, Runs: now.Add(-runs)})
 		told.Members = append(told.Members, control.MemberStatus{Host: cluster.HostID(name), Member: cluster.MemberID(i + 1), Up: i < up})
@@ -182,5 +182,17 @@ func TestStuckPodIsSaid(t *testing.T) {
 	got, out = status(t, s)
 	if c := meta.FindStatusCondition(out.Conditions, v1alpha1.Ready); got != "Creating" || !strings.Contains(c.Message, "Unschedulable") {
 		t.Errorf("it shows %s: %s", got, c.Message)
+	}
+}
+
+// What is to be typed says where: etcdadm's commands run in a pod of the cluster.
+func TestWaitsSayWhereToType(t *testing.T) {
+	s := seen(3, time.Hour)
+	s.Decision.Waits = []decide.Wait{{Code: decide.RollHeld, Sentence: "x", Command: "etcdadm host resume main-3"}, {Code: decide.Pending, Sentence: "x", Command: s.World.Describe("main-1")}}
+	_, out := status(t, s)
+	for i, want := range []string{"kubectl '--namespace=team a' exec -it main-2-0 -c etcdadm -- etcdadm host resume main-3", "kubectl --namespace='team a' describe pod main-1-0"} {
+		if got := out.Blockers[i].Command; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
