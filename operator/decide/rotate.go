@@ -70,7 +70,7 @@ func (w *World) rotate(d *Decision) {
 	case a.ended(w.Now) && asked:
 		a.step(cluster.RotateDrop, true, "the authorities have ended, and others are asked for")
 	case a.ended(w.Now):
-		d.wait(AuthorityEnded, fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others. Set spec.tls.rotate to %d, by which others are made, and all pods are started anew at once", a.Ends.UTC().Format(time.RFC3339), a.Rotate+1))
+		d.Waits = append(d.Waits, w.Renewed(AuthorityEnded, fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others, before all pods are started anew at once with others", a.Ends.UTC().Format(time.RFC3339))))
 	case a.There && a.Phase != cluster.RotateDone:
 		a.goOn(asked)
 	case w.fresh() == nil: // nobody waits with it, and by a clock that is wrong the next ones would be of another time
@@ -78,6 +78,22 @@ func (w *World) rotate(d *Decision) {
 		a.step(cluster.RotateTrust, true, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
 	case a.There && !a.Due.IsZero() && !w.Now.Before(a.Due):
 		a.step(cluster.RotateTrust, true, "two thirds of the authorities' life are over")
+	}
+}
+
+// Renewed is what is waited for where other authorities help, with the number that spec.tls.rotate has to have for them.
+func (w *World) Renewed(code Code, sentence string) Wait {
+	begun := 0
+	if w.Authorities != nil {
+		begun = w.Authorities.Rotate
+	}
+	if n := w.Want.Rotate; n > begun {
+		return Wait{Code: code, Sentence: fmt.Sprintf("%s. By spec.tls.rotate, which is %d, other authorities are made once the daemons tell of themselves", sentence, n)}
+	}
+	patch := cluster.ShellWord(fmt.Sprintf(`{"spec":{"tls":{"rotate":%d}}}`, begun+1))
+	return Wait{
+		Code: code, Command: w.Kubectl(fmt.Sprintf("patch etcd %s --type=merge --patch=%s", w.Name, patch)),
+		Sentence: fmt.Sprintf("%s. Set spec.tls.rotate to %d for other authorities", sentence, begun+1),
 	}
 }
 

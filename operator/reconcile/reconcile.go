@@ -206,8 +206,8 @@ func hindered(w *decide.World, err error) (wait *decide.Wait, goesOn bool) {
 	switch {
 	case is:
 		return &decide.Wait{Code: decide.NameTaken, Sentence: taken.Error() + ": delete it, or choose another name for the EtcdCluster"}, false
-	case lostKeys(err) != nil:
-		return lostKeys(err), true
+	case lostKeys(w, err) != nil:
+		return lostKeys(w, err), true
 	case errors.Is(err, act.ErrNoImages):
 		return &decide.Wait{Code: decide.NotSupported, Sentence: "spec.releases needs volumes from images, which this Kubernetes does not have: 1.35 has them. Put the releases into the image of the hosts, and leave spec.releases out"}, true
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):

@@ -146,13 +146,13 @@ func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
 }
 
 // errAuthorityGone says that the authorities' keys are not there any more. They are not made again.
-var errAuthorityGone = errors.New("the Secret with the authorities' keys is gone: leaves last for months yet. Put it back from a backup, or raise spec.tls.rotate by one, by which others are made and brought in step by step")
+var errAuthorityGone = errors.New("the Secret with the authorities' keys is gone: leaves last for months yet. Put it back if there is a backup")
 
 // errAuthorityChanged says that they are others than those of the last step.
-var errAuthorityChanged = errors.New("the Secret with the authorities' keys is not that of the last step: it was edited, or put back from an earlier time. Nothing is issued by it. Put the last one back, or raise spec.tls.rotate by one, by which others are made and brought in step by step")
+var errAuthorityChanged = errors.New("the Secret with the authorities' keys is not that of the last step: it was edited, or put back from an earlier time. Nothing is issued by it. Put the last one back if there is a backup")
 
 // errAuthorityStray says that a Secret of that name is there, and is not known to be this cluster's.
-var errAuthorityStray = errors.New("a Secret has the name of the one with the authorities' keys, and not its labels and annotations: nothing is issued by it, and nothing is written to it. If it was put back, put it back with its labels and annotations; otherwise save it elsewhere, delete it, and raise spec.tls.rotate by one")
+var errAuthorityStray = errors.New("a Secret has the name of the one with the authorities' keys, and not its labels and annotations: nothing is issued by it, and nothing is written to it. If it was put back, put it back with its labels and annotations; otherwise save it elsewhere, and delete it")
 
 // errAuthorityEnded says that nothing can be issued by them any more; decide says what helps.
 var errAuthorityEnded = errors.New("no certificate can be issued: the authorities' life is over")
@@ -359,18 +359,22 @@ func (r *Reconciler) trusted(ctx context.Context, s *sight, had authority.Files)
 }
 
 // lostKeys says that a step fails for a key that is lost, or for others than those that hosts know.
-func lostKeys(err error) *decide.Wait {
+func lostKeys(w *decide.World, err error) *decide.Wait {
+	other := func(code decide.Code, is error) *decide.Wait {
+		out := w.Renewed(code, is.Error())
+		return &out
+	}
 	switch {
 	case errors.Is(err, errAuthorityGone):
-		return &decide.Wait{Code: decide.AuthorityGone, Sentence: errAuthorityGone.Error()}
+		return other(decide.AuthorityGone, errAuthorityGone)
 	case errors.Is(err, pki.ErrNoKey):
 		return &decide.Wait{Code: decide.AuthorityGone, Sentence: "a key of the authorities is lost, and until the rotation that makes up for it has the next ones sign, no host is made: see the condition Rotating"}
 	case errors.Is(err, errAuthorityEnded):
 		return &decide.Wait{Code: decide.AuthorityEnded, Sentence: errAuthorityEnded.Error()}
 	case errors.Is(err, errAuthorityStray):
-		return &decide.Wait{Code: decide.AuthorityChanged, Sentence: errAuthorityStray.Error()}
+		return other(decide.AuthorityChanged, errAuthorityStray)
 	case errors.Is(err, errAuthorityChanged), errors.Is(err, authority.ErrForeign):
-		return &decide.Wait{Code: decide.AuthorityChanged, Sentence: errAuthorityChanged.Error()}
+		return other(decide.AuthorityChanged, errAuthorityChanged)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"etcdadm.io/cluster"
@@ -67,5 +68,21 @@ func TestStepOfTheAuthorities(t *testing.T) {
 				t.Errorf("%+v, %+v", a, s.world.Hosts)
 			}
 		})
+	}
+}
+
+// What helps against lost authorities is a command with its number: one more than was begun, whatever the spec says below that. A
+// number that is asked for already is not to be raised.
+func TestLostKeysSayTheNumber(t *testing.T) {
+	const command = `kubectl --namespace=team patch etcd main --type=merge --patch='{"spec":{"tls":{"rotate":5}}}'`
+	for _, err := range []error{errAuthorityGone, errAuthorityChanged, errAuthorityStray} {
+		w := &decide.World{Namespace: "team", Name: "main", Authorities: &decide.Authorities{Rotate: 4}}
+		if got := lostKeys(w, err); got.Command != command || !strings.HasSuffix(got.Sentence, "Set spec.tls.rotate to 5 for other authorities") {
+			t.Errorf("%+v", got)
+		}
+		w.Want.Rotate = 5
+		if got := lostKeys(w, err); got.Command != "" || !strings.Contains(got.Sentence, "By spec.tls.rotate, which is 5, ") {
+			t.Errorf("%+v", got)
+		}
 	}
 }
