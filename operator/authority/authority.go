@@ -3,7 +3,7 @@
 // What must always hold:
 //
 //   - An authority that is there is never made again: who has lost it is told so, and rotates.
-//   - No leaves are written that do not trust who signed those that are there, of a host that runs.
+//   - No leaves are written that do not trust who signed those that are there, of a host that runs, unless these were put back.
 //   - A leaf keeps its key when it is renewed, and names the host by DNS names alone: addresses of pods change.
 //   - Files are on a temporary file system of this process's own, for as long as internal/pki works on them.
 package authority

@@ -352,6 +352,45 @@ func TestAuthoritiesLost(t *testing.T) {
 	again("the one without labels is gone")
 }
 
+// Leaves of before a rotation that are put back are issued anew with their keys, and the authorities stay. A rotation that is asked
+// for in that moment trusts nobody again who was dropped.
+func TestLeavesPutBack(t *testing.T) {
+	h := newHand(t)
+	r, _ := operator(h.c, -1, nil)
+	life()[0].do(h)
+	must(t, h.settle(r, "create", h.ready(3, 3)))
+	first, _ := h.authorities()
+	former := &corev1.Secret{}
+	must(t, h.c.Get(t.Context(), h.key("main-2-leaves"), former))
+	h.patch(`{"spec":{"tls":{"rotate":1}}}`)
+	must(t, h.settle(r, "rotated", h.rotated(1, first)))
+	second, was := h.authorities()
+	putBack := func() {
+		now := &corev1.Secret{}
+		must(t, h.c.Get(t.Context(), h.key("main-2-leaves"), now))
+		now.Data, now.Annotations = former.Data, former.Annotations
+		must(t, h.c.Update(t.Context(), now))
+	}
+	putBack()
+	must(t, h.settle(r, "issued anew", h.and(h.rotated(1, first), h.ready(3, 3), func() error {
+		now := &corev1.Secret{}
+		must(t, h.c.Get(t.Context(), h.key("main-2-leaves"), now))
+		if _, is := h.authorities(); is != was || !slices.Equal(now.Data["peer.key"], former.Data["peer.key"]) {
+			return fmt.Errorf("the authorities are at %+v", is)
+		}
+		return nil
+	})))
+	putBack()
+	h.patch(`{"spec":{"tls":{"rotate":2}}}`)
+	must(t, h.settle(r, "rotated again", h.and(func() error {
+		files, _ := h.authorities()
+		if len(certificates(t, files["etcd-peers-ca.crt"])) > 2 || files["etcd-peers-ca.aside.key"] != nil {
+			t.Fatal("who was dropped is trusted again")
+		}
+		return nil
+	}, h.rotated(2, second), h.ready(3, 3))))
+}
+
 // A cluster of an operator of before: its Secret says nothing of a step. Nothing but that is written, and it rotates then.
 func TestAuthoritiesOfBefore(t *testing.T) {
 	h := newHand(t)

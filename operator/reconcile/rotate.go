@@ -46,6 +46,13 @@ func stamped(o client.Object) (rotate, step int) {
 	return rotate, step
 }
 
+// outdated says that a host's leaves are of before the step before this one: it was stopped, so that nobody shows them; or, where they
+// are of somebody who was dropped, they were put back from a backup, since nobody is before all that run have those of that step.
+func (s *sight) outdated(n int, leaves client.Object) bool {
+	_, step := stamped(leaves)
+	return !s.hosts[n].runs() || step < s.step-1
+}
+
 func (k *keptAuthorities) write(secret *corev1.Secret, files authority.Files) error {
 	text, err := json.Marshal(k)
 	if err != nil {
@@ -335,10 +342,10 @@ func (r *Reconciler) trusted(ctx context.Context, s *sight, had authority.Files)
 		ours = err == nil && is.Equal(s.kept.Certificates)
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
-		if s.hosts[n].leaves == nil || !s.hosts[n].runs() { // who does not run may have those of an earlier rotation
+		leaves := &corev1.Secret{}
+		if s.hosts[n].leaves == nil || s.outdated(n, s.hosts[n].leaves) {
 			continue
 		}
-		leaves := &corev1.Secret{}
 		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.LeavesName(n)}, leaves); err != nil {
 			return nil, err
 		}

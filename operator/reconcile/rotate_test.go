@@ -9,6 +9,7 @@ import (
 	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -83,6 +84,26 @@ func TestLostKeysSayTheNumber(t *testing.T) {
 		w.Want.Rotate = 5
 		if got := lostKeys(w, err); got.Command != "" || !strings.Contains(got.Sentence, "By spec.tls.rotate, which is 5, ") {
 			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// Leaves are outdated that nobody shows, or that are of before the step before: these were put back.
+func TestOutdatedLeaves(t *testing.T) {
+	one, none := int32(1), int32(0)
+	for _, test := range []struct {
+		replicas *int32
+		stamp    string
+		step     int
+		is       bool
+	}{
+		{&one, "1 5", 5, false}, {&one, "1 4", 5, false}, {&one, "0 3", 5, true}, {&one, "", 5, true}, {&none, "1 5", 5, true},
+		{&one, "", 1, false}, // of an earlier release
+	} {
+		leaves := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{shape.AnnotationStep: test.stamp}}}
+		s := &sight{step: test.step, hosts: map[int]*hostObjects{1: {set: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: test.replicas}}}}}
+		if is := s.outdated(1, leaves); is != test.is {
+			t.Errorf("%+v: %v", test, is)
 		}
 	}
 }

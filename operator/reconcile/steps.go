@@ -233,7 +233,7 @@ func (r *Reconciler) renewLeaves(ctx context.Context, s *sight, n int) error {
 		return client.IgnoreNotFound(err)
 	}
 	files, at, err := r.issue(ctx, s, n, leaves.Data)
-	if errors.Is(err, authority.ErrForeign) && !s.hosts[n].runs() { // nobody shows them: they are of before an earlier rotation
+	if errors.Is(err, authority.ErrForeign) && s.outdated(n, leaves) {
 		files, at, err = r.issue(ctx, s, n, authority.Keys(leaves.Data))
 	}
 	if err != nil {
