@@ -17,7 +17,7 @@ const byTimeGrace = 30 * 24 * time.Hour
 
 // Authorities are those of the cluster, as their Secret says, and the step that they are at.
 type Authorities struct {
-	// There: the Secret is there, and what is known of it is of the last step.
+	// There: the Secret is there, and what is known of it is of the last step. Of one that was changed amid a rotation Phase is known.
 	There bool
 	// Rotate is the number of spec.tls.rotate by which the last rotation was begun, whatever became of the Secret.
 	Rotate int

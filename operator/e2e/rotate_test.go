@@ -335,7 +335,12 @@ func TestAuthoritiesLost(t *testing.T) {
 	secret.Data["etcd-peers-ca.next.key"] = others["etcd-peers-ca.key"]
 	must(t, h.c.Update(t.Context(), secret))
 	h.patch(`{"spec":{"size":5}}`)
-	must(t, h.settle(r, "one that is edited amid a rotation is told", h.blocked("AuthorityChanged")))
+	must(t, h.settle(r, "one that is edited amid a rotation is told", h.and(h.blocked("AuthorityChanged"), func() error {
+		if c := h.condition(v1alpha1.Rotating); c.Status != metav1.ConditionUnknown || c.Reason != "KeysLost" {
+			return fmt.Errorf("%+v", c)
+		}
+		return nil
+	})))
 	h.patch(`{"spec":{"size":3}}`)
 	n++
 	again("the one that was edited amid a rotation is replaced")

@@ -148,7 +148,8 @@ func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
 	if err == nil && is.Equal(s.kept.Certificates) {
 		return nil
 	}
-	s.kept, s.older, s.world.Authorities = nil, true, &decide.Authorities{Rotate: s.world.Authorities.Rotate}
+	s.world.Authorities = &decide.Authorities{Rotate: s.world.Authorities.Rotate, Phase: s.kept.Phase}
+	s.kept, s.older = nil, true
 	return nil
 }
 

@@ -214,11 +214,14 @@ func (s Seen) rotating(out *v1alpha1.ClusterStatus) *condition {
 		cluster.RotateSign:  {"NextSign", "2 of 3: certificates of the next authorities are shown, and both are trusted"},
 		cluster.RotateDrop:  {"FormerOut", "3 of 3: the former authorities are trusted no more"},
 	}
+	shown := meta.FindStatusCondition(out.Conditions, v1alpha1.Rotating)
 	switch {
-	case a == nil || !a.There:
+	case a == nil, !a.There && a.Phase == "" && (shown == nil || shown.Status == metav1.ConditionFalse):
 		return nil
+	case !a.There:
+		return &condition{v1alpha1.Rotating, metav1.ConditionUnknown, "KeysLost", "the Secret with the authorities' keys, which says how far it is, is gone or was changed: hosts stay as they are, and nothing goes on. See the condition Ready"}
 	case a.Phase == cluster.RotateDone:
-		if !meta.IsStatusConditionTrue(out.Conditions, v1alpha1.Rotating) {
+		if shown == nil {
 			return nil
 		}
 		return &condition{v1alpha1.Rotating, metav1.ConditionFalse, "Done", "the authorities were replaced"}

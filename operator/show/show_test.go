@@ -59,12 +59,23 @@ func TestRotating(t *testing.T) {
 	if s.Decision.Rotation = nil; !strings.Contains(told().Message, "see the condition Ready") {
 		t.Error("what forbids all is not told")
 	}
-	if s.World.Authorities.There = false; told() == nil || told().Status != metav1.ConditionTrue {
-		t.Error("a Secret that is gone ends no rotation")
+	for range 2 {
+		if s.World.Authorities.There = false; told().Status != metav1.ConditionUnknown || told().Reason != "KeysLost" {
+			t.Error("a Secret that is gone ends no rotation, and nobody knows how far it is")
+		}
+		if s.World.Authorities.There = true; told().Status != metav1.ConditionTrue {
+			t.Error("it goes on where the Secret is back")
+		}
 	}
+	s.World.Authorities.There = false
+	told()
 	s.World.Authorities = &decide.Authorities{There: true, Phase: cluster.RotateDone}
 	if c := told(); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "Done" {
 		t.Errorf("%+v", c)
+	}
+	s.World.Authorities = &decide.Authorities{}
+	if c := told(); c.Status != metav1.ConditionFalse {
+		t.Errorf("a Secret that is lost after the end of it: %+v", c)
 	}
 }
 
