@@ -15,6 +15,9 @@ import (
 // byTimeGrace is how long clients have at each step of a rotation that nobody asked for.
 const byTimeGrace = 30 * 24 * time.Hour
 
+// betweenByTime is how long after a rotation nobody is given another one unasked, whatever the certificates say of their life.
+const betweenByTime = 365 * 24 * time.Hour
+
 // Authorities are those of the cluster, as their Secret says, and the step that they are at.
 type Authorities struct {
 	// There: the Secret is there, and what is known of it is of the last step. Of one that was changed amid a rotation Phase is known.
@@ -59,6 +62,11 @@ func (a *Authorities) ended(now time.Time) bool {
 	return a != nil && a.There && !a.Ends.IsZero() && now.After(a.Ends)
 }
 
+// due: they are to be replaced although nobody asks for it.
+func (a *Authorities) due(now time.Time) bool {
+	return !a.Due.IsZero() && !now.Before(a.Due) && now.Sub(a.Since) >= betweenByTime
+}
+
 // rotate takes the next step of a rotation, once each host and member has been seen as the step before has it.
 func (w *World) rotate(d *Decision) {
 	if w.Authorities == nil || w.Intent == nil || w.Intent.State != cluster.IntentFounded {
@@ -76,7 +84,7 @@ func (w *World) rotate(d *Decision) {
 	case w.fresh() == nil: // nobody waits with it, and by a clock that is wrong the next ones would be of another time
 	case asked:
 		a.step(cluster.RotateTrust, true, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
-	case a.There && !a.Due.IsZero() && !w.Now.Before(a.Due):
+	case a.There && a.due(w.Now) && d.idle() && len(d.Waits) == 0 && w.fresh().AllUp: // there are years for it
 		a.step(cluster.RotateTrust, true, "two thirds of the authorities' life are over")
 	}
 }

@@ -443,7 +443,7 @@ func TestAuthoritiesAge(t *testing.T) {
 	life()[0].do(h)
 	must(t, h.settle(r, "create", h.ready(3, 3)))
 	first, _ := h.authorities()
-	h.skip = 7 * 365 * 24 * time.Hour
+	h.skip = 7*365*24*time.Hour + 200*24*time.Hour
 	must(t, h.settle(r, "begun", func() error {
 		if c := h.condition(v1alpha1.Rotating); c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "clients have until") {
 			return fmt.Errorf("%+v", c)

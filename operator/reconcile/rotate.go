@@ -2,6 +2,8 @@ package reconcile
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +46,19 @@ func stamped(o client.Object) (rotate, step int) {
 		return 0, 0
 	}
 	return rotate, step
+}
+
+// byTimeSpread is the time in which clusters that were made in one day have their authorities replaced unasked, so that not all of
+// them restart their members in one hour.
+const byTimeSpread = pki.AuthorityLifetime / 20
+
+// spread is the cluster's own moment within byTimeSpread after due.
+func (s *sight) spread(due time.Time) time.Time {
+	if due.IsZero() {
+		return due
+	}
+	sum := sha256.Sum256([]byte(s.shape.UID))
+	return due.Add(time.Duration(binary.BigEndian.Uint64(sum[:]) % uint64(byTimeSpread)))
 }
 
 // outdated says that a host's leaves are of before the step before this one: it was stopped, so that nobody shows them; or, where they
@@ -114,7 +129,7 @@ func (s *sight) rotation() {
 		return
 	}
 	s.world.Authorities, s.kept, s.step = a, k, k.Step
-	*a = decide.Authorities{There: true, Rotate: max(a.Rotate, k.Rotate), Phase: k.Phase, Since: k.Since, ByTime: k.ByTime, Trusts: k.Trusts, Signs: k.Signs, Member: k.Member, Due: k.Due, Ends: k.Ends}
+	*a = decide.Authorities{There: true, Rotate: max(a.Rotate, k.Rotate), Phase: k.Phase, Since: k.Since, ByTime: k.ByTime, Trusts: k.Trusts, Signs: k.Signs, Member: k.Member, Due: s.spread(k.Due), Ends: k.Ends}
 	for i := range s.world.Hosts {
 		h := &s.world.Hosts[i]
 		if leaves := s.hosts[h.N].leaves; leaves != nil {

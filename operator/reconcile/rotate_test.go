@@ -2,8 +2,10 @@ package reconcile
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/operator/authority"
@@ -105,5 +107,24 @@ func TestOutdatedLeaves(t *testing.T) {
 		if is := s.outdated(1, leaves); is != test.is {
 			t.Errorf("%+v: %v", test, is)
 		}
+	}
+}
+
+// Clusters of one day are due over half a year, each always at the same time, and none before its time.
+func TestDueIsSpread(t *testing.T) {
+	due, months := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), map[time.Month]int{}
+	for n := range 600 {
+		s := &sight{shape: shape.Cluster{UID: fmt.Sprint(n)}}
+		at := s.spread(due)
+		if !at.Equal(s.spread(due)) || at.Before(due) || at.Sub(due) >= byTimeSpread {
+			t.Fatalf("due at %s", at)
+		}
+		months[at.Month()]++
+	}
+	if len(months) < 6 || months[time.March] < 60 {
+		t.Errorf("%v", months)
+	}
+	if s := (&sight{}); !s.spread(time.Time{}).IsZero() {
+		t.Error("what is not known is due")
 	}
 }
