@@ -9,8 +9,8 @@ import (
 type Origin struct {
 	Backup       string
 	NewestProven bool
-	// Elsewhere: it is not in the cluster's store, see Copy.
-	Elsewhere bool
+	// Elsewhere: it is not in the cluster's store, see Copy. Claims: it is what spec.bootstrap.claims have, under that name.
+	Elsewhere, Claims bool
 }
 
 // Begun is what is written of the backup that a new cluster begins with.
@@ -47,7 +47,11 @@ func (w *World) begin(d *Decision) (backup string, waits bool) {
 	case written.Queued:
 		return "", false
 	case written.Asked && written.Backup == backup:
-		d.wait(BootstrapFailed, fmt.Sprintf("the cluster is to begin with backup %s, which was not restored: %s. Name another one in spec.bootstrap.restore.backup, or make an EtcdRestore of it without replaces to have it tried again", backup, written.Failed))
+		begins, other := "backup "+backup, "another one in spec.bootstrap.restore.backup"
+		if from.Claims {
+			begins, other = "what spec.bootstrap.claims have, which is backup "+backup, "other claims there"
+		}
+		d.wait(BootstrapFailed, fmt.Sprintf("the cluster is to begin with %s, which was not restored: %s. Name %s, or make an EtcdRestore of that backup without replaces to have it tried again", begins, written.Failed, other))
 		return "", false
 	}
 	if !w.copied(d, backup) {

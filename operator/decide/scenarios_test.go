@@ -18,7 +18,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere
+//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere=claims
 //	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked          without the line there is one, with the next number above all hosts
 //	budget 2
 //	spec count=3 hosts=1,2,3 hold                  without the line none is written
@@ -244,7 +244,7 @@ func wantOf(t *testing.T, args map[string]string) Want {
 		w.From = &Origin{Backup: from}
 	}
 	if has(args, "elsewhere") {
-		w.From.Elsewhere = true
+		w.From.Elsewhere, w.From.Claims = true, args["elsewhere"] == "claims"
 	}
 	if has(args, "unsupported") {
 		w.Unsupported = []string{args["unsupported"]}

@@ -215,7 +215,7 @@ func (s *sight) want() {
 		w.From = &decide.Origin{Backup: string(b.Restore.Backup), NewestProven: b.Restore.NewestProven}
 	}
 	if c := s.bootCopy(); c != nil {
-		w.From = &decide.Origin{Backup: c.Backup, Elsewhere: true}
+		w.From = &decide.Origin{Backup: c.Backup, Elsewhere: true, Claims: c.From == nil}
 	}
 	if at := s.cluster.DeletionTimestamp; at != nil {
 		w.Deleted = at.Time
