@@ -38,7 +38,7 @@ type sight struct {
 	// is the last one that anything was written by.
 	kept          *keptAuthorities
 	older         bool
-	step          int
+	step, signed  int             // of the authorities: the last that is known of, and by keys and certificates alone
 	shared        []client.Object // by kind and name, whatever is there
 	began, toldBy time.Time       // the look, and the read of the status past the cache
 	copying       copying         // what a request has copied; zero: nothing

@@ -63,9 +63,10 @@ func (s *sight) spread(due time.Time) time.Time {
 
 // outdated says that a host's leaves are of before the step before this one: it was stopped, so that nobody shows them; or, where they
 // are of somebody who was dropped, they were put back from a backup, since nobody is before all that run have those of that step.
+// What clients have says nothing about it: more people may write that.
 func (s *sight) outdated(n int, leaves client.Object) bool {
 	_, step := stamped(leaves)
-	return !s.hosts[n].runs() || step < s.step-1
+	return !s.hosts[n].runs() || step < s.signed-1
 }
 
 func (k *keptAuthorities) write(secret *corev1.Secret, files authority.Files) error {
@@ -108,6 +109,8 @@ func (s *sight) rotation() {
 	for _, h := range s.hosts {
 		if h.leaves != nil {
 			all = append(all, h.leaves)
+			_, step := stamped(h.leaves)
+			s.signed = max(s.signed, step)
 		}
 	}
 	if len(all) == 0 && s.keys() == nil {
@@ -120,6 +123,9 @@ func (s *sight) rotation() {
 	secret, k := s.keys(), (*keptAuthorities)(nil)
 	if secret != nil {
 		k = keptBy(secret)
+	}
+	if k != nil {
+		s.signed = max(s.signed, k.Step)
 	}
 	switch {
 	case secret != nil && k == nil && s.step == 0: // of an earlier release, and described soon

@@ -90,6 +90,20 @@ func TestLostKeysSayTheNumber(t *testing.T) {
 	}
 }
 
+// Who may write what clients have, and no Secret, outdates nobody's leaves by that.
+func TestBundleOutdatesNobody(t *testing.T) {
+	one := int32(1)
+	s := &sight{shape: shape.Cluster{Namespace: "n", Name: "main", UID: "u"}}
+	leaves := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{shape.AnnotationStep: "2 7"}}}
+	s.hosts = map[int]*hostObjects{1: {leaves: leaves, set: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: &one}}}}
+	s.world.Hosts = []decide.Host{{N: 1, Name: "main-1", Leaves: true}}
+	s.shared = append(s.shared, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: s.shape.BundleName(), Annotations: map[string]string{shape.AnnotationStep: "0 999"}}})
+	s.rotation()
+	if s.step != 999 || s.outdated(1, leaves) {
+		t.Errorf("step %d, by Secrets %d", s.step, s.signed)
+	}
+}
+
 // Leaves are outdated that nobody shows, or that are of before the step before: these were put back.
 func TestOutdatedLeaves(t *testing.T) {
 	one, none := int32(1), int32(0)
@@ -103,7 +117,7 @@ func TestOutdatedLeaves(t *testing.T) {
 		{&one, "", 1, false}, // of an earlier release
 	} {
 		leaves := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{shape.AnnotationStep: test.stamp}}}
-		s := &sight{step: test.step, hosts: map[int]*hostObjects{1: {set: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: test.replicas}}}}}
+		s := &sight{step: 999, signed: test.step, hosts: map[int]*hostObjects{1: {set: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: test.replicas}}}}}
 		if is := s.outdated(1, leaves); is != test.is {
 			t.Errorf("%+v: %v", test, is)
 		}
