@@ -44,7 +44,7 @@ const (
 	diskTimeout = 2 * time.Second
 	// fenceTimeout bounds the write of a promise that a person has reset.
 	fenceTimeout = 5 * time.Second
-	// readyTimeout is well below the period of a kubelet's probe.
+	// readyTimeout is below the five seconds that a kubelet waits for a probe.
 	readyTimeout = 3 * time.Second
 
 	// handOverTimeout: the move of raft's leadership takes two round trips, and

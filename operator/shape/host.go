@@ -173,7 +173,7 @@ func (c Cluster) pod(n int) corev1.PodSpec {
 			}},
 			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 			LivenessProbe:   probe("/healthz", 10, 6),
-			ReadinessProbe:  probe("/voterz", 2, 2),
+			ReadinessProbe:  probe("/voterz", 1, 3),
 			VolumeMounts: append([]corev1.VolumeMount{
 				{Name: "data", MountPath: dataDir}, {Name: "leaves", MountPath: leavesDir, ReadOnly: true}, {Name: "tmp", MountPath: "/tmp"},
 			}, mounts...),
