@@ -12,6 +12,7 @@ import (
 // TestTLSTurnedOn: daemons that are restarted with TLS, one after the other, bring
 // every member to it, also when one of them is set back in between.
 func TestTLSTurnedOn(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		for _, name := range []string{"a", "b", "c"} {
 			m := w.Place(name)
@@ -54,6 +55,7 @@ func (w *World) happened(t *testing.T, what ...string) {
 // TestDefragmentationsAskedFor: a person has one database written anew, or all, and
 // is told the truth about it.
 func TestDefragmentationsAskedFor(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		g := actorWith(w, "d")
 		g.defragments.begin(g.seed, defragmentsBegin, 1)
@@ -69,6 +71,7 @@ func TestDefragmentationsAskedFor(t *testing.T) {
 // TestStepsWithoutTheStore: a person changes the voters while the store answers
 // nobody, and it has their record once it answers.
 func TestStepsWithoutTheStore(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		g := actorWith(w, "d", "e")
 		g.storeless.begin(g.seed, storelessBegin, 1)
@@ -89,6 +92,7 @@ func TestStepsWithoutTheStore(t *testing.T) {
 // TestNetworksLost: whichever network is lost as a whole, and comes back, the same
 // members go on.
 func TestNetworksLost(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		g := actorWith(w)
 		g.networks.begin(g.seed, networksBegin, 1)
@@ -108,6 +112,7 @@ func TestNetworksLost(t *testing.T) {
 // TestMisreadHashConvictsNobody: one hash that is wrong is looked at again, and
 // nobody is taken for odd.
 func TestMisreadHashConvictsNobody(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{Upkeep: cluster.Upkeep{HashInterval: time.Minute}}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.etcd.Misread("b")

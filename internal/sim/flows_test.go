@@ -12,6 +12,7 @@ import (
 // TestWalkthrough is the predecessor's: one host, seed, two more hosts,
 // configure three; stop and start; wipe one.
 func TestWalkthrough(t *testing.T) {
+	t.Parallel()
 	for _, version := range releases() {
 		t.Run(version.String(), func(t *testing.T) {
 			inWorld(t, Options{}, func(w *World) {
@@ -51,6 +52,7 @@ func TestWalkthrough(t *testing.T) {
 
 // TestSizes goes through the sizes, the raft leader among those removed.
 func TestSizes(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(1, "a", "b", "c", "d", "e", "f", "g")
 		for _, n := range []int{3, 5, 3, 1, 3, 7, 3, 1} {
@@ -62,6 +64,7 @@ func TestSizes(t *testing.T) {
 
 // TestSpecChangedBackHalfWay does not leave half of a change behind.
 func TestSpecChangedBackHalfWay(t *testing.T) {
+	t.Parallel()
 	for _, after := range []time.Duration{200 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 6 * time.Second} {
 		inWorld(t, Options{}, func(w *World) {
 			w.formed(3, "a", "b", "c", "d", "e")
@@ -79,6 +82,7 @@ func TestSpecChangedBackHalfWay(t *testing.T) {
 
 // TestFormsWithTwoOfThree: the third joins when it comes.
 func TestFormsWithTwoOfThree(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.Spec(spec(3))
 		w.Add("a")
@@ -92,6 +96,7 @@ func TestFormsWithTwoOfThree(t *testing.T) {
 
 // TestHostGoneForGood: a new host with a new identity takes its place.
 func TestHostGoneForGood(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.Leave(w.Host("c"))
@@ -185,6 +190,7 @@ func (f flow) live(t *testing.T, n int, strike func(w *World, m *machine) Strike
 // made, a call that changes the world: each such call of each flow. It comes
 // back after a second.
 func TestCrashAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	strikeEverywhere(t, func(w *World, m *machine) Strike {
 		w.later(time.Second, func() { w.Start(m) })
 		return Strike{Crash: true}
@@ -193,6 +199,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 
 // TestPowerCutAtEveryPoint takes the member's process along.
 func TestPowerCutAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	strikeEverywhere(t, func(w *World, m *machine) Strike {
 		w.later(0, func() { w.KillEtcd(m) })
 		w.later(2*time.Second, func() { w.Start(m) })
@@ -203,6 +210,7 @@ func TestPowerCutAtEveryPoint(t *testing.T) {
 // TestPauseAtEveryPoint stops the daemon there for longer than a stamp lasts,
 // and long enough for others to lead.
 func TestPauseAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	strikeEverywhere(t, func(*World, *machine) Strike { return Strike{Pause: 8 * time.Second} })
 }
 

@@ -13,6 +13,7 @@ import (
 // TestManualNobodyIsReplacedUnasked: self-management is off, and a wiped host's voter stays, with
 // this leader and the next one, until a person types what is offered. A process that ends starts again.
 func TestManualNobodyIsReplacedUnasked(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c", "d")
 		lead := w.leader()
@@ -44,6 +45,7 @@ func TestManualNobodyIsReplacedUnasked(t *testing.T) {
 
 // TestManualAskedFor: a person turns self-management off and on at any daemon, and types what is offered.
 func TestManualAskedFor(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		g := actorWith(w, "d")
 		g.manual.begin(g.seed, manualBegins, 1)

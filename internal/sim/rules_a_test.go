@@ -17,6 +17,7 @@ import (
 // TestRule1RestartsOneWhenAllOthersAreUp: new options are rolled out while a
 // voter is down; nobody else is restarted before it is back.
 func TestRule1RestartsOneWhenAllOthersAreUp(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		c := w.Host("c")
@@ -51,6 +52,7 @@ func TestRule1RestartsOneWhenAllOthersAreUp(t *testing.T) {
 // TestRule1RestartsOneAtATime: a host that is slow to come back holds up the
 // next restart.
 func TestRule1RestartsOneAtATime(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(5, "a", "b", "c", "d", "e")
 		w.Options("--snapshot-count=5000")
@@ -62,6 +64,7 @@ func TestRule1RestartsOneAtATime(t *testing.T) {
 // TestRule1RemovesOnlyWhatLeavesAQuorum: of five voters two are gone and a
 // third is silent for its daemon only.
 func TestRule1RemovesOnlyWhatLeavesAQuorum(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(5, "a", "b", "c", "d", "e")
 		w.Leave(w.Host("d"))
@@ -77,6 +80,7 @@ func TestRule1RemovesOnlyWhatLeavesAQuorum(t *testing.T) {
 
 // TestRule2RestartsWithoutLeaderAndStore: a host alone restarts its member.
 func TestRule2RestartsWithoutLeaderAndStore(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(1, "a")
 		a := w.Host("a")
@@ -98,6 +102,7 @@ func TestRule2RestartsWithoutLeaderAndStore(t *testing.T) {
 // TestRule2RevivesSeldom: a member that sees no raft leader is restarted in
 // place after a minute, then after two, four, …
 func TestRule2RevivesSeldom(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
@@ -121,6 +126,7 @@ func TestRule2RevivesSeldom(t *testing.T) {
 // removal of a dead voter, another one does the work, and then a second voter
 // dies; the old removal must not be made any more.
 func TestRule3TwoLeadersRemove(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(5, "a", "b", "c", "d", "e", "f")
 		w.Halt(w.Host("e"))
@@ -161,6 +167,7 @@ func shrinkWithHeldRemoval(w *World, hold time.Duration) {
 // TestRule3HeldRemovalAfterADeath: the removal of a healthy voter is carried
 // out late, when it would take the quorum.
 func TestRule3HeldRemovalAfterADeath(t *testing.T) {
+	t.Parallel()
 	for _, hold := range []time.Duration{6 * time.Second, 20 * time.Second} {
 		inWorld(t, Options{}, func(w *World) {
 			shrinkWithHeldRemoval(w, hold)
@@ -175,6 +182,7 @@ func TestRule3HeldRemovalAfterADeath(t *testing.T) {
 // TestRule3LateCopies: every op arrives a second time, seconds later, through
 // all the sizes; nothing is done twice.
 func TestRule3LateCopies(t *testing.T) {
+	t.Parallel()
 	for _, after := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second, 9 * time.Second, 25 * time.Second} {
 		inWorld(t, Options{}, func(w *World) {
 			w.OnLetter(func(l Letter) *Post {
@@ -200,6 +208,7 @@ func TestRule3LateCopies(t *testing.T) {
 // TestRule3TimedOutAdd: the reply of an add is lost; the learner is found in
 // the list and used, not added again.
 func TestRule3TimedOutAdd(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(1, "a", "b", "c")
 		lost := 0
@@ -220,6 +229,7 @@ func TestRule3TimedOutAdd(t *testing.T) {
 
 // TestRule4SilentDaemonIsNotADeadMember: its etcd goes on, and nobody removes it.
 func TestRule4SilentDaemonIsNotADeadMember(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c", "d")
 		c := w.Host("c")
@@ -242,6 +252,7 @@ func TestRule4SilentDaemonIsNotADeadMember(t *testing.T) {
 // TestRule4PartitionFromTheLeaderAlone: the leader's host cannot reach the
 // member, others can: it is not dead.
 func TestRule4PartitionFromTheLeaderAlone(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c", "d")
 		a, c := w.Host("a"), w.Host("c")
@@ -259,6 +270,7 @@ func TestRule4PartitionFromTheLeaderAlone(t *testing.T) {
 // TestRule4NeverStartedLearner: the joiner's disk is wiped between the add and
 // its start; what was added is removed, and another learner comes.
 func TestRule4NeverStartedLearner(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(1, "a", "b", "c")
 		w.once(func(p Point) bool { return p.Kind == kindMember && p.After && strings.HasPrefix(p.Detail, "add") }, Strike{}, func() {
@@ -279,6 +291,7 @@ func TestRule4NeverStartedLearner(t *testing.T) {
 // TestRule4ReplacesWithoutLosingTolerance: the successor is there before the
 // dead voter of five goes; of three, the dead one has to go first.
 func TestRule4ReplacesWithoutLosingTolerance(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{3, 5} {
 		inWorld(t, Options{}, func(w *World) {
 			w.formed(n, "a", "b", "c", "d", "e", "f")
@@ -297,6 +310,7 @@ func TestRule4ReplacesWithoutLosingTolerance(t *testing.T) {
 // TestRule5LearnerWipedBeforePromotion: raft's leader still believes that it
 // has the log.
 func TestRule5LearnerWipedBeforePromotion(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(1, "a", "b", "c")
 		w.run(time.Minute) // a log long enough for a tenth of it to matter
@@ -345,6 +359,7 @@ func TestRule5LearnerWipedBeforePromotion(t *testing.T) {
 // TestRule6NoDuels: two daemons that lead, because they do not see each other,
 // and share a third host, do not chase each other's fences.
 func TestRule6NoDuels(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
@@ -363,6 +378,7 @@ func TestRule6NoDuels(t *testing.T) {
 
 // TestRule7AnOpBegunIsFinished: the leader dies right after it has sent an op.
 func TestRule7AnOpBegunIsFinished(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.Host("c").slow.Store(int64(800 * time.Millisecond))
@@ -393,6 +409,7 @@ func TestRule7AnOpBegunIsFinished(t *testing.T) {
 // its way from a to b until a is gone and c happens to be inactive. etcd would
 // let it through, and the quorum would be gone for good.
 func TestRule3LateRemovalWhileItsVictimRestarts(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		patient := func(n int) cluster.Spec {
 			s := spec(n)
@@ -435,6 +452,7 @@ func TestRule3LateRemovalWhileItsVictimRestarts(t *testing.T) {
 // TestRule3LeaveWhileAnotherIsDown: a person asks for the removal of a healthy
 // voter while another is down.
 func TestRule3LeaveWhileAnotherIsDown(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
@@ -467,6 +485,7 @@ func TestRule3LeaveWhileAnotherIsDown(t *testing.T) {
 // TestRule2AFailedStartIsTriedAgain: the first start after a boot fails for a
 // reason that passes.
 func TestRule2AFailedStartIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		c := w.Host("c")

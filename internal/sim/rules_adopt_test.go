@@ -47,6 +47,7 @@ func (w *World) joined(names ...string) {
 // TestJoinBesideDaemons: a cluster is joined by hosts whose daemons run already, and
 // the command is killed at one of its calls. No daemon of ours founds a cluster.
 func TestJoinBesideDaemons(t *testing.T) {
+	t.Parallel()
 	for nth := 0; nth <= 24; nth += 2 {
 		inWorld(t, Options{Seed: uint64(nth + 1)}, func(w *World) {
 			w.besideForeign("a", "b", "c")
@@ -71,6 +72,7 @@ func TestJoinBesideDaemons(t *testing.T) {
 // start, which nothing of ours remembers. The learner, which never voted, does not get on
 // without its log; the command tells a person how to get out, and nothing is lost.
 func TestJoinerGoesBack(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.besideForeign("a", "b", "c")
 		a, g := w.Host("a"), &generator{w: w}
@@ -102,6 +104,7 @@ func TestJoinerGoesBack(t *testing.T) {
 // TestForeignInPlace: host after host gets our daemon, one of them for a while beside
 // what ran it, and one is given back in between.
 func TestForeignInPlace(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		var all []*machine
 		for _, name := range []string{"a", "b", "c"} {

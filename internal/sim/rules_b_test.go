@@ -15,6 +15,7 @@ import (
 // TestRule8FounderWipedRightAfterFounding: it must not "finish the intent" and
 // get its old member ID back; the others hold acknowledged writes.
 func TestRule8FounderWipedRightAfterFounding(t *testing.T) {
+	t.Parallel()
 	for _, state := range []cluster.IntentState{cluster.IntentFounding, cluster.IntentFounded} {
 		t.Run(string(state), func(t *testing.T) {
 			inWorld(t, Options{}, func(w *World) {
@@ -54,6 +55,7 @@ func TestRule8FounderWipedRightAfterFounding(t *testing.T) {
 
 // TestRule8DataWipedUnderTheState: the state says started, and the log is gone.
 func TestRule8DataWipedUnderTheState(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		c := w.Host("c")
@@ -72,6 +74,7 @@ func TestRule8DataWipedUnderTheState(t *testing.T) {
 // TestRule8DataWipedUnderTheMember: the member serves on from memory. It is
 // replaced before it ends, and its host joins anew, without anybody's help.
 func TestRule8DataWipedUnderTheMember(t *testing.T) {
+	t.Parallel()
 	for _, leads := range []bool{false, true} {
 		inWorld(t, Options{}, func(w *World) {
 			w.formed(3, "a", "b", "c")
@@ -96,6 +99,7 @@ func TestRule8DataWipedUnderTheMember(t *testing.T) {
 // TestRule8PreparationOfALaterDisk: a learner's host is wiped after the add
 // and prepared anew; the member that was added before is not its own.
 func TestRule8PreparationOfALaterDisk(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(1, "a", "b")
 		struck := 0
@@ -122,6 +126,7 @@ func TestRule8PreparationOfALaterDisk(t *testing.T) {
 // disk does not have; with b, which does not have them either, it would be a
 // majority without them.
 func TestRule9RolledBackDisk(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
@@ -144,6 +149,7 @@ func TestRule9RolledBackDisk(t *testing.T) {
 // TestRule9RolledBackDiskBeyondAMove: the same while the control records of c and of the others are two, as where c's disk is one of before
 // a move: they refuse each other, and tell all the same what they remember. Also of a time when they did refuse each other.
 func TestRule9RolledBackDiskBeyondAMove(t *testing.T) {
+	t.Parallel()
 	for _, since := range []string{"before the image ran", "after the image was put back"} {
 		inWorld(t, Options{}, func(w *World) {
 			w.formed(3, "a", "b", "c")
@@ -175,6 +181,7 @@ func TestRule9RolledBackDiskBeyondAMove(t *testing.T) {
 // TestRule10DaemonKilledAroundSpawn: the process is found, whether the daemon
 // died before or after it.
 func TestRule10DaemonKilledAroundSpawn(t *testing.T) {
+	t.Parallel()
 	for _, after := range []bool{false, true} {
 		inWorld(t, Options{}, func(w *World) {
 			w.formed(1, "a", "b", "c")
@@ -195,6 +202,7 @@ func TestRule10DaemonKilledAroundSpawn(t *testing.T) {
 
 // TestRule10EtcdOutlivesItsDaemon: no restart of a daemon restarts a member.
 func TestRule10EtcdOutlivesItsDaemon(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		for _, m := range w.hosts() {
@@ -217,6 +225,7 @@ func TestRule10EtcdOutlivesItsDaemon(t *testing.T) {
 // TestRule10SilentAfterTheWholeClusterRestarts: daemons come back to members
 // that run without a quorum and answer nothing; none is doubled.
 func TestRule10SilentMembers(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		a, b, c := w.Host("a"), w.Host("b"), w.Host("c")
@@ -246,6 +255,7 @@ func TestRule10SilentMembers(t *testing.T) {
 // list of whoever answers first. A voter that is cut from the rest, and that
 // the joiner reaches, still lists the joiner's former self.
 func TestRule8OldListGivesAnOldMemberID(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(5, "a", "b", "c", "d", "e")
 		a, b := w.Host("a"), w.Host("b")
@@ -266,6 +276,7 @@ func TestRule8OldListGivesAnOldMemberID(t *testing.T) {
 // started, and removed. The joiner's etcd takes that one's ID. Its host must not
 // leave it running or record it as started, and it joins in the end.
 func TestRule8OldListAfterTheLook(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(5, "a", "b", "c", "d", "e", "f")
 		a, f := w.Host("a"), w.Host("f")

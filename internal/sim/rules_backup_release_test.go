@@ -11,6 +11,7 @@ import (
 // release that it began with; read through the next one, it would be restored with a
 // release that ends at each start on what is in it, and nothing else serves by then.
 func TestBackupIsOfOneRelease(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim35, 1, "a", "b")
 		w.Spec(specOf(1, sim36))

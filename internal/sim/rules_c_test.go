@@ -19,6 +19,7 @@ import (
 // TestRule11IntentFirst: without the store nothing changes the voters; the
 // check of every world looks that each change was written down before.
 func TestRule11IntentFirst(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c", "d")
 		for _, m := range w.hosts() {
@@ -43,6 +44,7 @@ func TestRule11IntentFirst(t *testing.T) {
 // TestRule12OneStoreTwoPartitions: two halves that see only the store found
 // one cluster.
 func TestRule12OneStoreTwoPartitions(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(12) {
 		inWorld(t, Options{Seed: seed + 1}, func(w *World) {
 			ms := []*machine{w.Place("a"), w.Place("b"), w.Place("c"), w.Place("d")}
@@ -62,6 +64,7 @@ func TestRule12OneStoreTwoPartitions(t *testing.T) {
 // TestRule12LostReplyOfTheFoundingWrite: the write took effect and its writer
 // does not know; and a founder reads a store that has nothing.
 func TestRule12LostReplyOfTheFoundingWrite(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.chaos.Store(&Chaos{StoreLost: 0.5, StoreError: 0.3, StoreLate: 0.2, SlowMost: time.Second, LateMost: 5 * time.Second})
 		w.Spec(spec(3))
@@ -78,6 +81,7 @@ func TestRule12LostReplyOfTheFoundingWrite(t *testing.T) {
 // TestRule12AllGone: a founded cluster whose members are all wiped waits for a
 // command; nothing new is founded.
 func TestRule12AllGone(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.load.stop()
@@ -100,6 +104,7 @@ func TestRule12AllGone(t *testing.T) {
 // serve, cut off with their acknowledged writes before anybody wrote down that
 // the cluster is founded.
 func TestRule13MinorityOfTheFoundersMayNotFoundAgain(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		for _, n := range []string{"a", "b", "c"} {
 			w.Add(n)
@@ -134,6 +139,7 @@ func TestRule13MinorityOfTheFoundersMayNotFoundAgain(t *testing.T) {
 // TestRule13FoundingThatCannotServe: its founders but one are gone before they
 // started; the rest promise and found again.
 func TestRule13FoundingThatCannotServe(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.OnPoint(func(p Point) Strike {
 			if p.Kind == kindCreateData {
@@ -163,6 +169,7 @@ func TestRule13FoundingThatCannotServe(t *testing.T) {
 
 // TestRule18MarkerLost: hosts write back what the store lost.
 func TestRule18MarkerLost(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c", "d")
 		if err := w.store.Delete(w.ctx, intentKey); err != nil {
@@ -179,6 +186,7 @@ func TestRule18MarkerLost(t *testing.T) {
 // TestRule18MarkerLostWhileAllAreDown: the daemons come back to an empty
 // store, and found nothing.
 func TestRule18MarkerLostWhileAllAreDown(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c", "d")
 		for _, m := range w.hosts() {
@@ -200,6 +208,7 @@ func TestRule18MarkerLostWhileAllAreDown(t *testing.T) {
 // TestRule19NoConditionalWrites: through such a store nobody founds unless the
 // spec names the hosts, and then by a majority of them.
 func TestRule19NoConditionalWrites(t *testing.T) {
+	t.Parallel()
 	for _, c := range []memory.Conditions{memory.Ignore, memory.Refuse} {
 		inWorld(t, Options{Conditions: c}, func(w *World) {
 			ms := []*machine{w.Place("a"), w.Place("b"), w.Place("c"), w.Place("d")}
@@ -235,6 +244,7 @@ func TestRule19NoConditionalWrites(t *testing.T) {
 // TestRule19AStoreOfItsOwn: a host whose store lacks what the voters remember
 // does not lead, and does no harm.
 func TestRule19AStoreOfItsOwn(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		for _, n := range []string{"b", "c", "d"} {
 			w.Add(n)
@@ -257,6 +267,7 @@ func TestRule19AStoreOfItsOwn(t *testing.T) {
 // TestRule21DataOfOthersIsLeftAlone: a host with the data of another cluster
 // is not used, and the data stays.
 func TestRule21DataOfOthersIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	var foreign *dir
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(1, "a")
@@ -283,6 +294,7 @@ func TestRule21DataOfOthersIsLeftAlone(t *testing.T) {
 
 // TestRule23FullDisk: what could not be written is not told and not done.
 func TestRule23FullDisk(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c", "d")
 		full := w.raftLeader()
@@ -311,6 +323,7 @@ func TestRule23FullDisk(t *testing.T) {
 // TestRule23SaveThatFailedMayHaveWorked: the state is on the disk, and the
 // host was told that it is not.
 func TestRule23SavesFailNowAndThen(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		n := 0
 		w.OnPoint(func(p Point) Strike {

@@ -26,6 +26,7 @@ func (w *World) asksFor(n int) {
 // TestRule17CountOutlivesItsLeader: who leads ends at each of the writes that the
 // count goes through, just before it and just after it.
 func TestRule17CountOutlivesItsLeader(t *testing.T) {
+	t.Parallel()
 	generation := func(in *cluster.Intent) bool { return in != nil && in.Generation == 2 }
 	for name, fits := range map[string]func(w *World, p Point) bool{
 		"the intent":           func(w *World, p Point) bool { return p.Detail == intentKey && p.After && generation(w.recorded()) },
@@ -71,6 +72,7 @@ func TestRule17CountOutlivesItsLeader(t *testing.T) {
 // TestRule17APersonHasTheLastWord: the leader is paused just before it writes the
 // count into the spec, a person writes another one, and the leader goes on.
 func TestRule17APersonHasTheLastWord(t *testing.T) {
+	t.Parallel()
 	for _, pause := range []time.Duration{3 * time.Second, 25 * time.Second} {
 		inWorld(t, Options{}, func(w *World) {
 			w.formed(3, "a", "b", "c", "d", "e")
@@ -91,6 +93,7 @@ func TestRule17APersonHasTheLastWord(t *testing.T) {
 // TestRule17RefusedCountChangesNothing: of a restore that is refused, the count
 // is not taken either.
 func TestRule17RefusedCountChangesNothing(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		w.Damage(b)
 		name := w.Queue(restoreWith(b, 1))
@@ -115,6 +118,7 @@ func slowly(t *testing.T, takes time.Duration, schedule func(w *World, backup st
 // made ready. It is replaced then, and the one that took its place is asked for
 // its promise.
 func TestRule13RepairWhileStaging(t *testing.T) {
+	t.Parallel()
 	slowly(t, 2*time.Minute, func(w *World, _ string) {
 		gone := w.Host("c")
 		w.Leave(gone)
@@ -134,6 +138,7 @@ func TestRule13RepairWhileStaging(t *testing.T) {
 // source began to be made ready, and too few when it is. Nothing is written
 // before they are back.
 func TestRule13PromisersLeaveWhileStaging(t *testing.T) {
+	t.Parallel()
 	slowly(t, 2*time.Minute, func(w *World, _ string) {
 		var away []*machine
 		for _, m := range w.hosts() {
@@ -157,6 +162,7 @@ func TestRule13PromisersLeaveWhileStaging(t *testing.T) {
 // TestRule13NameUsedAgain: a command is deleted while its source is made ready,
 // and another one is put under its name.
 func TestRule13NameUsedAgain(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		other := w.Backup()
 		w.staging.Store(int64(time.Minute))

@@ -28,6 +28,7 @@ func (w *World) generation(n uint64, state cluster.IntentState) {
 
 // TestRestore goes back to a backup, and to what that dropped.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c", "d")
 		w.run(2 * time.Second)
@@ -59,6 +60,7 @@ func TestRestore(t *testing.T) {
 // TestRule26UndoesWhatWasSeen: two people go back at the same time. The second one did
 // not see what the first has made, and is told.
 func TestRule26UndoesWhatWasSeen(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		w.Queue(restore(b))
 		w.Await(3, soonEnough)
@@ -84,6 +86,7 @@ func TestRule26UndoesWhatWasSeen(t *testing.T) {
 
 // TestRestoreOntoWipedHosts: nothing is left but the store.
 func TestRestoreOntoWipedHosts(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.run(2 * time.Second)
@@ -104,6 +107,7 @@ func TestRestoreOntoWipedHosts(t *testing.T) {
 
 // TestRecover: a quorum is gone for good.
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(5, "a", "b", "c", "d", "e")
 		w.run(2 * time.Second)
@@ -172,6 +176,7 @@ func (w *World) only(generation uint64) {
 // TestRule13TwoLeadersOneCommand: a leader is paused just before it writes the
 // intent of what lies ready, another one does it, and the first goes on.
 func TestRule13TwoLeadersOneCommand(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		w.once(func(p Point) bool { return p.Kind == kindStorePut && p.Detail == intentKey && !p.After },
 			Strike{Pause: 25 * time.Second}, nil)
@@ -186,6 +191,7 @@ func TestRule13TwoLeadersOneCommand(t *testing.T) {
 // TestRule13LeaderDiesWithTheIntent: nobody knows that it was written but the
 // store.
 func TestRule13LeaderDiesWithTheIntent(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		w.atIntent(written, Strike{Crash: true}, func(m *machine) { w.later(40*time.Second, func() { w.Start(m) }) })
 		w.Queue(restore(b))
@@ -199,6 +205,7 @@ func TestRule13LeaderDiesWithTheIntent(t *testing.T) {
 // intent names it, or once the generation before is closed. The command makes
 // a further generation.
 func TestRule13FounderWiped(t *testing.T) {
+	t.Parallel()
 	for _, when := range []func(*cluster.Intent) bool{written, closed} {
 		restoring(t, func(w *World, b string) {
 			w.atIntent(when, Strike{}, func(*machine) {
@@ -220,6 +227,7 @@ func TestRule13FounderWiped(t *testing.T) {
 // TestRule13FounderRolledBack: its disk goes back to before the restore, with
 // the promise and with what lay ready.
 func TestRule13FounderRolledBack(t *testing.T) {
+	t.Parallel()
 	for _, when := range []func(*cluster.Intent) bool{written, closed} {
 		restoring(t, func(w *World, b string) {
 			for _, m := range w.hosts() {
@@ -244,6 +252,7 @@ func TestRule13FounderRolledBack(t *testing.T) {
 // TestRule13PromiseLostWithADisk: a host that promised goes back to before that
 // and is cut off from all who remember; its member runs alone.
 func TestRule13PromiseLostWithADisk(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		c := w.Host("c")
 		w.Snapshot(c)
@@ -272,6 +281,7 @@ func TestRule13PromiseLostWithADisk(t *testing.T) {
 // TestRule13LateMemberInAMinority: a member of the old generation whose daemon
 // hears nothing runs on, is asked by clients, and then learns of it all.
 func TestRule13LateMemberInAMinority(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		c := w.Host("c")
 		if w.leader() == c {
@@ -301,6 +311,7 @@ func TestRule13LateMemberInAMinority(t *testing.T) {
 // TestRule13HostComesBackLate: it was off during the restore, with data of the
 // generation that was closed.
 func TestRule13HostComesBackLate(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		c := w.Host("c")
 		w.Halt(c)
@@ -317,6 +328,7 @@ func TestRule13HostComesBackLate(t *testing.T) {
 // TestRule13TooFewPromises: one of three hosts is in sight. Nothing is written
 // until a person names a second one, which really is gone.
 func TestRule13TooFewPromises(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		w.Leave(w.Host("b"))
 		c := w.Host("c")
@@ -340,6 +352,7 @@ func TestRule13TooFewPromises(t *testing.T) {
 // TestRule13ClosedByAStaleLeader: a leader has gathered the promises and is
 // paused just before it writes them down.
 func TestRule13ClosedByAStaleLeader(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		w.once(func(p Point) bool {
 			in := w.recorded()
@@ -356,6 +369,7 @@ func TestRule13ClosedByAStaleLeader(t *testing.T) {
 // TestRule13BadBackups: nothing that runs is touched for a backup that is
 // missing or damaged.
 func TestRule13BadBackups(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		starts := w.Host("a").starts() + w.Host("b").starts() + w.Host("c").starts()
 		w.Damage(b)

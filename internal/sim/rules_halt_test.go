@@ -34,6 +34,7 @@ func (w *World) askOutage(to cluster.Version, n int) {
 // killed now and then: nothing that was acknowledged is lost, no revision goes
 // back, and no two generations serve.
 func TestHaltUpAndDown(t *testing.T) {
+	t.Parallel()
 	for _, kill := range []time.Duration{0, 700 * time.Millisecond, 2 * time.Second} {
 		inWorld(t, Options{}, func(w *World) {
 			w.overALine(sim35, sim37, "a", "b", "c")

@@ -36,6 +36,7 @@ func (w *World) keepers() int {
 // TestHostsKeepTheRecord: three hosts without a shared store form a cluster. Each may be lost, also the one that founded the record
 // and the one that leads: another takes its place, as a voter and as a keeper, and no write is lost.
 func TestHostsKeepTheRecord(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"a", "b", "c"} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, Options{HostsKeep: true}, func(w *World) {
@@ -57,6 +58,7 @@ func TestHostsKeepTheRecord(t *testing.T) {
 
 // TestWipedKeeperIsAnother: a host whose disk was wiped comes back as another keeper, under its name.
 func TestWipedKeeperIsAnother(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{HostsKeep: true}, func(w *World) {
 		w.keptBy("a", "b", "c")
 		for _, name := range []string{"a", "b"} {
@@ -79,6 +81,7 @@ func TestWipedKeeperIsAnother(t *testing.T) {
 // TestRecordOutlivesItsDaemons: every daemon is killed, and two of three come back: what was written is there, and the spec can
 // be written. One of three writes nothing.
 func TestRecordOutlivesItsDaemons(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{HostsKeep: true}, func(w *World) {
 		w.keptBy("a", "b", "c")
 		for _, m := range w.hosts() {
@@ -101,6 +104,7 @@ func TestRecordOutlivesItsDaemons(t *testing.T) {
 
 // TestKeeperGoesBack: a keeper whose disk went back has forgotten promises. It goes on as another keeper, which promised nothing.
 func TestKeeperGoesBack(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{HostsKeep: true}, func(w *World) {
 		w.keptBy("a", "b", "c")
 		m := w.Host("c")

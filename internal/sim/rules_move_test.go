@@ -10,6 +10,7 @@ import (
 // TestVotersMoveToNamedHosts: the spec names three other hosts; daemons that lead and one of
 // the new machines die meanwhile. In the end the three named ones vote, and no other.
 func TestVotersMoveToNamedHosts(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c", "d", "e", "f")
 		named := map[cluster.HostID]bool{}

@@ -14,6 +14,7 @@ import (
 // longer than a silence may last, and the next leader has a spare at hand; the store is
 // silent for a while, and the next leader dies too. Nobody goes before the pause is over.
 func TestRule4PausedHostIsNotReplaced(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(5, "a", "b", "c", "d", "e", "f")
 		const long = 5 * time.Minute
@@ -53,6 +54,7 @@ func TestRule4PausedHostIsNotReplaced(t *testing.T) {
 
 // TestPausesAskedFor: a person pauses hosts and takes that back, at any daemon.
 func TestPausesAskedFor(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		g := actorWith(w, "d")
 		g.pauses.begin(g.seed, pausesBegin, 1)
@@ -70,6 +72,7 @@ func TestPausesAskedFor(t *testing.T) {
 // to restart the members. Nobody else is restarted before the pause is ended. What is done is
 // held against the disks of those that may go, in every run.
 func TestRule1NobodyElseIsTakenAwayBesideAPausedHost(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		goes := w.leader()

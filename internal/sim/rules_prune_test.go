@@ -29,6 +29,7 @@ const listedAgain = 6 * time.Minute
 // TestRule22RemovedMember: the data of a removed member goes once a newer backup
 // is proven, and not before.
 func TestRule22RemovedMember(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{PruneAfter: time.Minute}, func(w *World) {
 		w.replaced()
 		w.run(12 * time.Second) // more than clocks may be apart
@@ -46,6 +47,7 @@ func TestRule22RemovedMember(t *testing.T) {
 // TestRule22BackupFromBefore: a proven backup from before it was removed proves
 // nothing about what it had.
 func TestRule22BackupFromBefore(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{PruneAfter: time.Minute}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.run(2 * time.Second)
@@ -67,6 +69,7 @@ func TestRule22BackupFromBefore(t *testing.T) {
 // TestRule22SupersededStays: what a restore set aside is the way back, and what
 // a quorum had removed before it may be as well.
 func TestRule22SupersededStays(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{PruneAfter: time.Minute}, func(w *World) {
 		w.replaced()
 		w.run(12 * time.Second)
@@ -86,6 +89,7 @@ func TestRule22SupersededStays(t *testing.T) {
 // TestRule22ForgottenDiskStays: what a disk set aside because it forgot
 // something was not removed by anybody when that was written down.
 func TestRule22ForgottenDiskStays(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{PruneAfter: time.Minute}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.run(2 * time.Second)
@@ -109,6 +113,7 @@ func TestRule22ForgottenDiskStays(t *testing.T) {
 // TestRule22HostDiesWhilePruning: before it is back the cluster becomes another
 // one, whose way back this may be.
 func TestRule22HostDiesWhilePruning(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{PruneAfter: time.Minute}, func(w *World) {
 		w.replaced()
 		w.run(12 * time.Second)

@@ -13,6 +13,7 @@ import (
 // the store are cut off from the others, which serve for a quarter of an hour. They hear
 // nothing of it when they are back: the person's word is over.
 func TestRecordHandedOnNoMore(t *testing.T) {
+	t.Parallel()
 	longVariant(t)
 	restoring(t, func(w *World, b string) {
 		a, rest := w.Host("a"), []*machine{w.Host("b"), w.Host("c")}
@@ -45,6 +46,7 @@ func TestRecordHandedOnNoMore(t *testing.T) {
 // TestRule13MachinesReplacedAtTheirAddresses: all machines are replaced at their addresses, and
 // so have other host IDs and know of no fence. A restore is run all the same.
 func TestRule13MachinesReplacedAtTheirAddresses(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, _ string) {
 		for range 4 { // leaders come and go, so that the record has a high fence
 			w.Halt(w.Host("a"))
@@ -75,6 +77,7 @@ func TestRule13MachinesReplacedAtTheirAddresses(t *testing.T) {
 // TestRecordSlowStore: a store that takes half a second for each call still has a restore
 // run: what is read of it for one look is read side by side.
 func TestRecordSlowStore(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		w.storeTakes.Store(int64(500 * time.Millisecond))
 		w.Queue(restore(b, "gone"))

@@ -106,6 +106,7 @@ func (w *World) staysAt(generation uint64, voters int) {
 // on. The hosts come back meanwhile, and serve. Nothing is recovered: the command is
 // rejected, and what clients wrote stays.
 func TestRecordLostHostsReturn(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		voters, more []string // hosts; the lowest of all leads
 		from         string
@@ -158,6 +159,7 @@ func (w *World) loseNamed(from string, lost []string, begun func()) (command str
 // command, since there is a quorum. When the first goes on, it has heard of nobody
 // for a minute.
 func TestRecordPausedLeadersRecovery(t *testing.T) {
+	t.Parallel()
 	for _, where := range []place{decided, inLog} {
 		for _, long := range []time.Duration{20 * time.Second, time.Minute, 2 * time.Minute} {
 			t.Run(fmt.Sprint(long, " ", where), func(t *testing.T) {
@@ -181,6 +183,7 @@ func TestRecordPausedLeadersRecovery(t *testing.T) {
 // minute before it writes it down, alone with its loop or as a whole, and a person
 // deletes the command. It is not run, by whoever leads then.
 func TestRecordDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, how := range deletions {
 		for _, where := range []place{decided, inLog} {
 			for _, all := range []bool{false, true} {
@@ -207,6 +210,7 @@ func TestRecordDeletedMeanwhile(t *testing.T) {
 // TestRecordDeletedJustBefore: the same with a leader that hangs for four
 // seconds only, so that what it goes by is young enough.
 func TestRecordDeletedJustBefore(t *testing.T) {
+	t.Parallel()
 	for _, how := range deletions {
 		t.Run(how.name, func(t *testing.T) {
 			inWorld(t, Options{}, func(w *World) {
@@ -229,6 +233,7 @@ func TestRecordDeletedJustBefore(t *testing.T) {
 // TestRecordUndoDeletedMeanwhile: the same with an undo: a restore has been made, and
 // a person who wanted it taken back does not any more.
 func TestRecordUndoDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, how := range deletions {
 		for _, where := range []place{decided, inLog} {
 			t.Run(fmt.Sprintf("%s %s", how.name, where), func(t *testing.T) {
@@ -257,6 +262,7 @@ func TestRecordUndoDeletedMeanwhile(t *testing.T) {
 // that needs it. Before the leader writes that down it stands still for a minute, and
 // the person takes the word for an outage back. Nothing is stopped.
 func TestRecordOutageTakenBack(t *testing.T) {
+	t.Parallel()
 	for _, all := range []bool{false, true} {
 		t.Run(fmt.Sprintf("all %t", all), func(t *testing.T) {
 			inWorld(t, Options{}, func(w *World) {
@@ -320,6 +326,7 @@ func (w *World) rival(by *machine) {
 // own is refused, and is not taken for the one that it finds: the members go on or
 // stop as the store says, and the cluster comes to its spec.
 func TestRecordRivalsWriteBeforeHalt(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		struck := false
 		w.OnHold(func(at Held) Stall {
@@ -359,6 +366,7 @@ func (w *World) agree() {
 // TestRecordRivalsWriteBeforeVoters: the same with the write that a voter is to be
 // added. No voter is, before the store says so.
 func TestRecordRivalsWriteBeforeVoters(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c", "d", "e")
 		w.run(2 * time.Second)
@@ -390,6 +398,7 @@ func TestRecordRivalsWriteBeforeVoters(t *testing.T) {
 // objects any more, for the leader or for all, or one other command cannot be read;
 // each object else can be. The person deletes the restore meanwhile. It is not run.
 func TestRecordListsFail(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(w *World) StoreFault{
 		"for all":        func(*World) StoreFault { return StoreFault{Op: memory.List} },
 		"for the leader": func(w *World) StoreFault { return StoreFault{Host: w.leader().ID(), Op: memory.List} },
@@ -426,6 +435,7 @@ func TestRecordListsFail(t *testing.T) {
 // minutes. Then the host comes back: what it alone remembers stops nobody, and a
 // person is told. Its disk given up, the cluster is whole again.
 func TestRecordStoreFailsOver(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		hosts   []string
 		recover bool // and not restore: the others have no power meanwhile
@@ -527,6 +537,7 @@ func (w *World) knownToAlone(a *machine, queue func()) {
 // TestRecordDeletedRestoreComesBack: a person deletes a restore that was not run yet.
 // Half an hour later the store goes back to when it was in the queue. It is not run.
 func TestRecordDeletedRestoreComesBack(t *testing.T) {
+	t.Parallel()
 	for _, how := range deletions {
 		for _, later := range []time.Duration{11 * time.Minute, 30 * time.Minute} {
 			t.Run(fmt.Sprint(how.name, " ", later), func(t *testing.T) {
@@ -557,6 +568,7 @@ func TestRecordDeletedRestoreComesBack(t *testing.T) {
 // TestRecordDeletedUndoComesBack: the same with an undo, over another generation than
 // the person saw by then, or over the same.
 func TestRecordDeletedUndoComesBack(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.run(2 * time.Second)
@@ -583,6 +595,7 @@ func TestRecordDeletedUndoComesBack(t *testing.T) {
 // that it names have no power. That it was rejected is in what the hosts keep, and it
 // is not run. The hosts come back.
 func TestRecordRejectedRecoveryComesBack(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.run(5 * time.Second)
@@ -609,6 +622,7 @@ func TestRecordRejectedRecoveryComesBack(t *testing.T) {
 // an hour. Nobody was asked about what clients have written meanwhile, so that the
 // restore is not run once it can be, without being said again.
 func TestRecordOldCommand(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.run(2 * time.Second)
@@ -628,6 +642,7 @@ func TestRecordOldCommand(t *testing.T) {
 // older than the generation that the first makes. It would take back what clients were
 // told since, of which nobody was asked, so it has to be said again.
 func TestRecordCommandBeforeGeneration(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		w.run(2 * time.Second)
@@ -646,6 +661,7 @@ func TestRecordCommandBeforeGeneration(t *testing.T) {
 // write down that the cluster is ours. It stands still for two minutes, and a person has
 // the other program run the member of a host again. It is not ours.
 func TestRecordGivenBackMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, where := range []place{decided, inLog} {
 		t.Run(where.String(), func(t *testing.T) {
 			inWorld(t, Options{}, func(w *World) {
@@ -693,6 +709,7 @@ func TestRecordGivenBackMeanwhile(t *testing.T) {
 // that was off meanwhile or not. The store goes back to before it. What the hosts
 // remember is the truth then, and is written back.
 func TestRecordServingGenerationComesBack(t *testing.T) {
+	t.Parallel()
 	for _, away := range []string{"", "a", "c"} {
 		t.Run("away "+away, func(t *testing.T) {
 			inWorld(t, Options{}, func(w *World) {
@@ -726,6 +743,7 @@ func TestRecordServingGenerationComesBack(t *testing.T) {
 // has stopped its member, and the store goes back to before it. Nothing serves that it
 // could overtake, so it is finished.
 func TestRecordFoundingGoesOn(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		then := w.CopyStore()
 		w.atIntent(closed, Strike{}, func(*machine) { w.later(0, func() { w.StoreGoesTo(then) }) })

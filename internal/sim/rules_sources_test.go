@@ -14,6 +14,7 @@ import (
 // TestRule14Quarantine: no client is served before a majority of the spec is
 // there.
 func TestRule14Quarantine(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		w.OnPoint(func(p Point) Strike {
 			if p.Kind == kindCreateData {
@@ -44,6 +45,7 @@ func TestRule14Quarantine(t *testing.T) {
 // TestRule15NearerSurvivor: recovering from a member that is behind another
 // one in sight is refused.
 func TestRule15NearerSurvivor(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(5, "a", "b", "c", "d", "e")
 		var rest []*machine
@@ -90,6 +92,7 @@ func TestRule15NearerSurvivor(t *testing.T) {
 // TestRule17CommandTwice: the objects of a command that was run appear in the
 // store again.
 func TestRule17CommandTwice(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		name := w.Queue(restore(b))
 		objects := w.copyOf(name)
@@ -115,6 +118,7 @@ func TestRule17CommandTwice(t *testing.T) {
 // TestRule17TwoAtOnce: the first is run. The second was queued for what there was before
 // that, and is not, until it is said again.
 func TestRule17TwoAtOnce(t *testing.T) {
+	t.Parallel()
 	restoring(t, func(w *World, b string) {
 		later := w.Backup()
 		w.Queue(restore(b))
@@ -134,6 +138,7 @@ func TestRule17TwoAtOnce(t *testing.T) {
 // TestRule18MarkerGoesBack: the store has the intent of before the restore
 // again, or none, while the new generation is being founded.
 func TestRule18MarkerGoesBack(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []bool{true, false} {
 		restoring(t, func(w *World, b string) {
 			old, _, err := blob.ReadAll(w.ctx, w.store, intentKey, 1<<20)
@@ -163,6 +168,7 @@ func TestRule18MarkerGoesBack(t *testing.T) {
 // TestRule19TriedOutLate: the store answers nobody when the one daemon that is
 // left starts, and later does. Without a quorum it looks at the store often.
 func TestRule19TriedOutLate(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formed(3, "a", "b", "c")
 		for _, v := range w.lastVoters(2) {

@@ -58,6 +58,7 @@ func (w *World) elections() int { return strings.Count(w.Timeline(1<<20), "etcd:
 // TestVersionUpAndDown: two lines up and two down, undisturbed: nobody is
 // refused, and each line costs one election.
 func TestVersionUpAndDown(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 3} {
 		inWorld(t, Options{}, func(w *World) {
 			w.formedWith(sim35, n, []string{"a", "b", "c"}[:n]...)
@@ -78,6 +79,7 @@ func TestVersionUpAndDown(t *testing.T) {
 
 // TestVersionMindChangedHalfWay: at each number of members, in each direction.
 func TestVersionMindChangedHalfWay(t *testing.T) {
+	t.Parallel()
 	for _, way := range [][2]cluster.Version{{sim35, sim36}, {sim36, sim37}, {sim36, sim35}, {sim37, sim36}} {
 		for moved := range 3 {
 			inWorld(t, Options{}, func(w *World) {
@@ -95,6 +97,7 @@ func TestVersionMindChangedHalfWay(t *testing.T) {
 
 // TestVersionPause: one member stays behind, and each of the ways on is open.
 func TestVersionPause(t *testing.T) {
+	t.Parallel()
 	for _, then := range []cluster.Version{sim36, sim37} {
 		inWorld(t, Options{}, func(w *World) {
 			w.formedWith(sim36, 3, "a", "b", "c")
@@ -115,6 +118,7 @@ func TestVersionPause(t *testing.T) {
 
 // TestVersionPauseOnTheWayDown: likewise, and the words name the line that is kept.
 func TestVersionPauseOnTheWayDown(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim37, 3, "a", "b", "c")
 		s := specOf(3, sim36)
@@ -134,6 +138,7 @@ func TestVersionPauseOnTheWayDown(t *testing.T) {
 // TestVersionOnlyHighMemberDies: during 3.6 to 3.5 the only member that would
 // tell of the downgrade is gone for good; its successor joins all the same.
 func TestVersionOnlyHighMemberDies(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim36, 3, "a", "b", "c", "d")
 		w.Spec(specOf(3, sim35))
@@ -149,6 +154,7 @@ func TestVersionOnlyHighMemberDies(t *testing.T) {
 
 // TestVersionGrowsAmidDowngrade: another count comes before a downgrade goes on.
 func TestVersionGrowsAmidDowngrade(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim37, 3, "a", "b", "c", "d", "e")
 		s := specOf(3, sim36)
@@ -167,6 +173,7 @@ func TestVersionGrowsAmidDowngrade(t *testing.T) {
 // TestVersionDowngradeByHand: what somebody enabled beside us, and nobody asked
 // for, is cancelled; also before a restored backup of it grows.
 func TestVersionDowngradeByHand(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim36, 3, "a", "b", "c")
 		if err := w.etcd.Member("a").Downgrade(w.ctx, sim35.Base()); err != nil {
@@ -179,6 +186,7 @@ func TestVersionDowngradeByHand(t *testing.T) {
 
 // TestVersionYoungCluster: the entries of 3.5 are cut before 3.7 reads them.
 func TestVersionYoungCluster(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim35, 3, "a", "b", "c")
 		w.Spec(specOf(3, sim37))
@@ -193,6 +201,7 @@ func TestVersionYoungCluster(t *testing.T) {
 // TestVersionOldEntriesComeLater: a log of 3.6 that was found clean gets new
 // requests of version 2 from a member that is taken down to 3.5, and back.
 func TestVersionOldEntriesComeLater(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim36, 3, "a", "b", "c")
 		w.Spec(specOf(3, sim35))
@@ -207,6 +216,7 @@ func TestVersionOldEntriesComeLater(t *testing.T) {
 // the one before, is not replaced, and the release is not tried again until its
 // daemon is restarted.
 func TestVersionDoesNotStart(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 3} {
 		inWorld(t, Options{}, func(w *World) {
 			names := []string{"a", "b", "c", "d"}
@@ -231,6 +241,7 @@ func TestVersionDoesNotStart(t *testing.T) {
 
 // TestVersionWithoutTheRelease: nobody is touched before every host has it.
 func TestVersionWithoutTheRelease(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim36, 3, "a", "b", "c")
 		w.Install(w.Host("b"), sim35, sim36)
@@ -249,6 +260,7 @@ func TestVersionWithoutTheRelease(t *testing.T) {
 // TestVersionThroughMute: enable and cancel through a member of 3.5 answer
 // nothing, and are found to have taken effect.
 func TestVersionThroughMute(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim35, 1, "a")
 		if err := w.etcd.Member("a").Downgrade(w.ctx, cluster.Version{Major: 3, Minor: 4}); err == nil {
@@ -267,6 +279,7 @@ func TestVersionThroughMute(t *testing.T) {
 // TestVersionNobodyBesideOneThatIsDown: with five voters a quorum would be left,
 // and nobody is restarted all the same.
 func TestVersionNobodyBesideOneThatIsDown(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.formedWith(sim36, 5, "a", "b", "c", "d", "e")
 		down := w.Host("e")

@@ -3,7 +3,7 @@ package sim
 import (
 	"flag"
 	"os"
-	"runtime"
+
 	"runtime/debug"
 	"testing"
 	"testing/synctest"
@@ -14,12 +14,10 @@ import (
 
 var thorough = flag.Bool("thorough", false, "run the long variants of the schedules, and strike at 40 points of a flow instead of at 10")
 
-// TestMain has one processor do everything: in a bubble mostly one goroutine can run, and
-// handing it from one processor to another takes a quarter of the time. Worlds are
-// small and die young, so that memory is traded for time.
+// TestMain trades memory for time: worlds are small and die young. Tests run side by side, as in a bubble mostly one goroutine can
+// run at a time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
-	runtime.GOMAXPROCS(1)
 	os.Exit(m.Run())
 }
 

@@ -48,6 +48,7 @@ func (w *World) goneAndSpare() (gone, spare *machine) {
 // nobody. The hosts keep the record, a new leader goes by it, and the store
 // gets it when it answers again; every change is checked against the disks.
 func TestRule11WithoutTheStore(t *testing.T) {
+	t.Parallel()
 	inWorld(t, Options{}, func(w *World) {
 		w.unstored()
 		gone, spare := w.goneAndSpare()
@@ -82,6 +83,7 @@ func TestRule11WithoutTheStore(t *testing.T) {
 // TestRule11WithoutTheStoreCrashes: the leading daemon dies at each point of
 // such a step. Whatever the hosts keep by then is no less than what is so.
 func TestRule11WithoutTheStoreCrashes(t *testing.T) {
+	t.Parallel()
 	for nth := 1; nth <= 24; nth++ {
 		inWorld(t, Options{Seed: uint64(nth)}, func(w *World) {
 			w.unstored()
@@ -116,6 +118,7 @@ func TestRule11WithoutTheStoreCrashes(t *testing.T) {
 // told to do something else without the store, and only one has the promises
 // of a quorum.
 func TestRule11TwoLeadersWithoutTheStore(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(6) {
 		inWorld(t, Options{Seed: seed + 1}, func(w *World) {
 			w.formed(5, "a", "b", "c", "d", "e")

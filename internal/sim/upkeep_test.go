@@ -15,6 +15,7 @@ import (
 // and replaced, also when it leads raft, and when the leader of the daemons dies
 // over it; the others stay.
 func TestOddMemberReplaced(t *testing.T) {
+	t.Parallel()
 	for name, of := range map[string]struct{ leads, killed bool }{
 		"a follower": {}, "raft's leader": {leads: true}, "a leader of the daemons that dies": {killed: true},
 	} {
@@ -60,6 +61,7 @@ func TestOddMemberReplaced(t *testing.T) {
 // beside another one. The leading daemon hears of it from its own member, and not at
 // its next look by the clock.
 func TestFullDatabaseCured(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		hosts  []string
 		killed bool
