@@ -188,8 +188,31 @@ type Taken struct {
 	Backup  *Backup   `json:"backup,omitempty"`  // when it succeeded
 	Error   string    `json:"error,omitempty"`
 	Hint    string    `json:"hint,omitempty"` // what to do about the error, where that is known
+	// Former is the last try where that failed and this one runs still: nothing has succeeded since.
+	Former *Taken `json:"former,omitempty"`
 	// Survey is what a rehearsal key by key found.
 	Survey *Survey `json:"survey,omitempty"`
+}
+
+// Next is a try that begins now, after this one; nil: it is the first.
+func (t *Taken) Next(began time.Time, reason, command string) Taken {
+	next := Taken{Running: true, Began: began, Reason: reason, Command: command}
+	if t != nil && t.Error != "" {
+		next.Former = t
+	}
+	return next
+}
+
+// LastFailed is this try where it failed, or the one before it where this one runs still; nil: neither.
+func (t *Taken) LastFailed() *Taken {
+	switch {
+	case t == nil:
+	case t.Error != "":
+		return t
+	case t.Running:
+		return t.Former
+	}
+	return nil
 }
 
 // Why is the error with what to do about it; empty: there is none.

@@ -49,9 +49,13 @@ func TestBackupEndsWithItsRelease(t *testing.T) {
 			}
 			synctest.Wait()
 			d.must(1, cluster.Op{Kind: cluster.OpBackup, Host: "h1", Member: 9, Cluster: 0xc, Reason: "requested", Command: "c2"})
-			end <- nil // the next one is taken as any
 			synctest.Wait()
-			if b := d.look(1).Taken; b == nil || b.Running || b.Error != "" || b.Backup == nil {
+			if b := d.look(1).Taken; b == nil || !b.Running || (b.Former != nil) != other {
+				t.Errorf("while the next one is taken: %+v", b)
+			}
+			end <- nil // it is taken as any
+			synctest.Wait()
+			if b := d.look(1).Taken; b == nil || b.Running || b.Error != "" || b.Backup == nil || b.Former != nil {
 				t.Errorf("the next one: %+v", b)
 			}
 		})

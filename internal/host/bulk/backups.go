@@ -32,7 +32,7 @@ func (b *Backups) Take(ctx context.Context, op cluster.Op) cluster.ApplyReply {
 		}
 		return answer.Refused("host %s is taking another backup", s.Host)
 	}
-	begun := cluster.Taken{Running: true, Began: time.Now().UTC().Round(0), Reason: op.Reason, Command: op.Command}
+	begun := b.taken.Next(time.Now().UTC().Round(0), op.Reason, op.Command)
 	b.taken = &begun
 	over, giveUp := context.WithCancelCause(context.Background())
 	b.giveUp = giveUp
@@ -76,7 +76,7 @@ func (b *Backups) GiveUp() {
 func (b *Backups) run(ctx context.Context, l record.Launch, o BackupOrder, begun cluster.Taken) {
 	backup, err := b.Sources.Backup(ctx, l, o)
 	end := begun
-	end.Running, end.Ended = false, time.Now().UTC().Round(0)
+	end.Running, end.Ended, end.Former = false, time.Now().UTC().Round(0), nil
 	if err != nil && errors.Is(context.Cause(ctx), errOtherRelease) {
 		err = errOtherRelease
 	}

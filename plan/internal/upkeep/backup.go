@@ -17,6 +17,7 @@ func BackUp(v *step.View) *decision.Decision {
 	if !v.Obs.Store.Read {
 		return nil
 	}
+	sayFailed(v)
 	for i := range v.Obs.Commands {
 		c := &v.Obs.Commands[i]
 		if c.Kind != cluster.CommandBackup {
@@ -45,21 +46,13 @@ func BackUp(v *step.View) *decision.Decision {
 		}
 		return nil
 	}
-	last := v.NewestBackup()
+	last := lastBackup(v)
 	for i := range v.Obs.Hosts {
-		t := v.Obs.Hosts[i].Taken
-		switch {
-		case t == nil:
-		case t.Running:
-			return nil
-		case t.Backup != nil:
-			last = v.Newer(last, v.LeadersTime(&v.Obs.Hosts[i], t.Began))
-		case t.Error != "" && v.Ago(&v.Obs.Hosts[i], t.Ended) < min(step.BackupRetry, every):
-			v.Advise("backup-failed", t.Hint, "", "the last backup, by host {host}, failed; it is tried again: {error}", v.Obs.Hosts[i].Host, t.Error)
+		if t := v.Obs.Hosts[i].Taken; t != nil && (t.Running || t.Error != "" && v.Ago(&v.Obs.Hosts[i], t.Ended) < min(step.BackupRetry, every)) {
 			return nil
 		}
 	}
-	if age := v.Obs.At.Sub(last); age < every && (age < sight.BackupFresh || !sight.Unsaved(v.Sight)) {
+	if !isDue(v, last) {
 		return v.Unasked(TryOut(v))
 	}
 	d := step.TakeBackup(v, "", step.BackupPeriodic)
@@ -67,6 +60,48 @@ func BackUp(v *step.View) *decision.Decision {
 		d.Reason = words.F("{last}: {backup}", lastWords(v, last), d.Reason)
 	}
 	return v.Unasked(d)
+}
+
+// lastBackup is when the newest backup was taken, in the store or by a host that tells of it; zero: never.
+func lastBackup(v *step.View) time.Time {
+	last := v.NewestBackup()
+	for i := range v.Obs.Hosts {
+		if t := v.Obs.Hosts[i].Taken; t != nil && t.Backup != nil {
+			last = v.Newer(last, v.LeadersTime(&v.Obs.Hosts[i], t.Began))
+		}
+	}
+	return last
+}
+
+// isDue tells whether a backup without a command is to be taken, when the last one is of then.
+func isDue(v *step.View, last time.Time) bool {
+	age := v.Obs.At.Sub(last)
+	return age >= v.Obs.Backups.Interval || age >= sight.BackupFresh && sight.Unsaved(v.Sight)
+}
+
+// sayFailed tells of the newest try that failed, where nothing has succeeded since: while one is due, also as it is tried again,
+// or for as long as it is not.
+func sayFailed(v *step.View) {
+	every, last := v.Obs.Backups.Interval, lastBackup(v)
+	if every <= 0 || v.Obs.Backups.At.IsZero() {
+		return
+	}
+	var of *cluster.HostReport
+	var newest time.Time
+	for i := range v.Obs.Hosts {
+		h := &v.Obs.Hosts[i]
+		failed := h.Taken.LastFailed()
+		if failed == nil || !isDue(v, last) && v.Ago(h, failed.Ended) >= min(step.BackupRetry, every) {
+			continue
+		}
+		if at := v.LeadersTime(h, failed.Ended); at.After(last) && (of == nil || at.After(newest)) {
+			of, newest = h, at
+		}
+	}
+	if of != nil {
+		t := of.Taken.LastFailed()
+		v.Advise("backup-failed", t.Hint, "", "the last backup, by host {host}, failed; it is tried again: {error}", of.Host, t.Error)
+	}
 }
 
 // lastWords is how old the newest backup is, for who has to take the next one.
