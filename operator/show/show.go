@@ -268,21 +268,21 @@ func (s Seen) silent() string {
 }
 
 func (s Seen) available(out *v1alpha1.ClusterStatus) condition {
+	way := s.World.WayOut()
 	switch {
 	case s.Told != nil && s.World.Begins():
 		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Starting", "the hosts or a new generation start, and the daemons have told nothing of it yet"}
 	case !s.fresh():
 		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Silent", "nobody has told lately whether a quorum serves"}
-	case out.Voters == 0 && s.World.WayOut() != nil:
+	case way != nil && out.Voters == 0 && way.Survivor == "":
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "no member is left; status.blockers has what to do"}
+	case way != nil && *out.Up <= out.Voters/2:
+		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost; status.blockers has what to do if it does not come back"}
 	case out.Voters == 0 && s.World.Intent != nil && len(s.World.Intent.Voters) > 0:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", fmt.Sprintf("no member answers; %d are to vote", len(s.World.Intent.Voters))}
 	case out.Voters == 0:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "there are no members yet"}
 	case *out.Up <= out.Voters/2:
-		if s.World.WayOut() != nil {
-			return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost; status.blockers has what to do if it does not come back"}
-		}
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost"}
 	}
 	return condition{v1alpha1.Available, metav1.ConditionTrue, "Quorum", "a quorum serves"}

@@ -207,3 +207,15 @@ func TestWaitsSayWhereToType(t *testing.T) {
 		}
 	}
 }
+
+// Where no member serves, a host that has the data is no cluster without members: what is told offers that host.
+func TestNobodyServesBesideASurvivor(t *testing.T) {
+	for survivor, want := range map[string]string{"main-1": "NoQuorum", "": "NoMembers"} {
+		s := seen(0, time.Hour)
+		s.Told.Members = nil
+		s.World.Told.Survivor, s.World.Told.Blockers = survivor, []string{decide.NoQuorum}
+		if reason, out := status(t, s); reason != want {
+			t.Errorf("survivor %q: %s %+v", survivor, reason, out.Conditions)
+		}
+	}
+}
