@@ -31,8 +31,9 @@ const (
 func LosesQuorum(code string) bool { return code == NoQuorum || code == noMembers }
 
 // WayOut is nil where the quorum is not known to be lost, where it is recovered by itself, and where nothing is known that
-// would help. A backup is offered only where no voter's data is left, or a person has given it up: volumes that are there come
-// back with all that was written.
+// would help now. A survivor is offered once a quorum can be asked, or all the others are known not to answer. A backup is
+// offered only where no voter's data is left, or a person has given it up: volumes that are there come back with all that was
+// written.
 func (w *World) WayOut() *WayOut {
 	t := w.fresh()
 	if t == nil || w.Intent == nil || w.Want.Spec.AutoRecoverAfter > 0 {
@@ -54,10 +55,17 @@ func (w *World) WayOut() *WayOut {
 	default:
 		out.Backup = t.BackedName
 	}
-	for _, name := range w.votersHosts() {
-		if _, heard, known := w.Hears(name); known && !heard && w.silent(name) {
+	voters, asked := w.votersHosts(), 0
+	for _, name := range voters {
+		switch _, heard, known := w.Hears(name); {
+		case heard:
+			asked++
+		case known && w.silent(name):
 			out.Lost = append(out.Lost, name)
 		}
+	}
+	if out.Survivor != "" && asked <= len(voters)/2 && asked+len(out.Lost) < len(voters) {
+		return nil // it could not begin: so few can be asked, and of the others some may come back yet
 	}
 	return out
 }

@@ -274,10 +274,12 @@ func (s Seen) available(out *v1alpha1.ClusterStatus) condition {
 		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Starting", "the hosts or a new generation start, and the daemons have told nothing of it yet"}
 	case !s.fresh():
 		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Silent", "nobody has told lately whether a quorum serves"}
-	case way != nil && out.Voters == 0 && way.Survivor == "":
+	case way != nil && out.Voters == 0 && !slices.Contains(s.World.Told.Blockers, decide.NoQuorum):
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "no member is left; status.blockers has what to do"}
 	case way != nil && *out.Up <= out.Voters/2:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost; status.blockers has what to do if it does not come back"}
+	case out.Voters == 0 && slices.Contains(s.World.Told.Blockers, decide.NoQuorum):
+		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "no member answers, and too few voters are in sight"}
 	case out.Voters == 0 && s.World.Intent != nil && len(s.World.Intent.Voters) > 0:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", fmt.Sprintf("no member answers; %d are to vote", len(s.World.Intent.Voters))}
 	case out.Voters == 0:

@@ -208,14 +208,14 @@ func TestWaitsSayWhereToType(t *testing.T) {
 	}
 }
 
-// Where no member serves, a host that has the data is no cluster without members: what is told offers that host.
-func TestNobodyServesBesideASurvivor(t *testing.T) {
-	for survivor, want := range map[string]string{"main-1": "NoQuorum", "": "NoMembers"} {
+// Where no member serves, a host that has the data is no cluster without members.
+func TestNobodyServes(t *testing.T) {
+	for code, want := range map[string]string{decide.NoQuorum: "NoQuorum", "no-members": "NoMembers"} {
 		s := seen(0, time.Hour)
 		s.Told.Members = nil
-		s.World.Told.Survivor, s.World.Told.Blockers = survivor, []string{decide.NoQuorum}
+		s.World.Told.Blockers = []string{code}
 		if reason, out := status(t, s); reason != want {
-			t.Errorf("survivor %q: %s %+v", survivor, reason, out.Conditions)
+			t.Errorf("%s: %s %+v", code, reason, out.Conditions)
 		}
 	}
 }
