@@ -21,6 +21,7 @@ type Authority struct {
 	bundle  []*x509.Certificate // all are trusted
 	signing *x509.Certificate   // the one of bundle that key signs for; nil without key
 	key     crypto.Signer       // nil: this host can verify, not issue
+	until   time.Time           // nothing it issues ends later; zero: its own certificate says it
 }
 
 // Authorities are the three of a PKI directory.
@@ -128,7 +129,11 @@ func better(c, than *x509.Certificate, now time.Time) bool {
 // a key every certificate of the bundle, has expired or is not valid yet.
 func (a *Authority) Check(now time.Time) error {
 	if a.signing != nil {
-		if err := validAt(a.signing, now); err != nil {
+		err := validAt(a.signing, now)
+		if err == nil && now.After(a.Ends()) {
+			err = fmt.Errorf("who signed the certificate of %q %w: valid until %s, now %s", a.signing.Subject, ErrExpired, stamp(a.Ends()), stamp(now))
+		}
+		if err != nil {
 			return a.failed(a.file, err, adviceOn(err))
 		}
 		return nil

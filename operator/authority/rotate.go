@@ -1,7 +1,6 @@
 package authority
 
 import (
-	"bytes"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -41,7 +40,7 @@ func (c Certificates) Equal(o Certificates) bool {
 // Errors: what pki.Load refuses, such as an authority that has ended, or a key that is none of its certificates'.
 func Describe(files Files, now time.Time) (out Certificates, err error) {
 	err = within(files, func(dir string) error {
-		all, err := pki.Load(dir, now)
+		all, err := load(dir, now)
 		if err != nil {
 			return err
 		}
@@ -55,11 +54,13 @@ func Describe(files Files, now time.Time) (out Certificates, err error) {
 				continue
 			}
 			out.Signs = append(out.Signs, pki.Fingerprint(signs))
-			issued, life := pki.Life(signs)
+			issued, _ := pki.Life(signs)
+			ends := a.Ends().UTC()
+			life := max(ends.Sub(issued), 0)
 			if due := issued.Add(life - life/3).UTC(); out.Due.IsZero() || due.Before(out.Due) {
 				out.Due = due
 			}
-			if ends := signs.NotAfter.UTC(); out.Ends.IsZero() || ends.Before(out.Ends) {
+			if out.Ends.IsZero() || ends.Before(out.Ends) {
 				out.Ends = ends
 			}
 		}
@@ -79,19 +80,30 @@ func Rotating(files Files) (trust, sign bool) {
 	return trust, sign && !trust
 }
 
-// Next makes the next authorities, and trusts both. Their keys sign nothing yet.
-func Next(files Files, now time.Time) (Files, error) {
-	made, err := Create(now)
+// Next makes the next authorities, and trusts both. Their keys sign nothing yet. by is the clients' one where an issuer signed it;
+// nil: it signs itself.
+func Next(files Files, by *Signed, now time.Time) (Files, error) {
+	made, err := Found(by, now)
 	if err != nil {
 		return nil, err
 	}
 	out := maps.Clone(files)
 	for _, name := range names {
-		out[name+".crt"] = slices.Concat(bytes.TrimRight(files[name+".crt"], "\n"), []byte("\n"), made[name+".crt"])
+		out[name+".crt"] = join(files[name+".crt"], made[name+".crt"])
 		out[name+".next.key"] = made[name+".key"]
 		delete(out, name+".before.key")
 	}
+	move(out, made, nextChain, chainFile)
+	move(out, made, nextIssuer, issuerFile)
+	delete(out, askedKey)
 	return out, nil
+}
+
+// move has a file be what another one is; missing: likewise.
+func move(out, from Files, to, name string) {
+	if delete(out, to); from[name] != nil {
+		out[to] = from[name]
+	}
 }
 
 // Sign has the next authorities sign. Both are trusted.
@@ -104,6 +116,10 @@ func Sign(files Files) Files {
 		out[name+".key"] = files[name+".next.key"]
 		delete(out, name+".next.key")
 	}
+	for to, name := range map[string]string{chainFile: nextChain, issuerFile: nextIssuer} {
+		move(out, files, to, name)
+		delete(out, name)
+	}
 	return out
 }
 
@@ -111,7 +127,7 @@ func Sign(files Files) Files {
 func Drop(files Files, now time.Time) (Files, error) {
 	out := maps.Clone(files)
 	err := within(files, func(dir string) error {
-		all, err := pki.Load(dir, now)
+		all, err := load(dir, now)
 		if err != nil {
 			return err
 		}
@@ -120,6 +136,9 @@ func Drop(files Files, now time.Time) (Files, error) {
 				return fmt.Errorf("no key of %s is here", a.Name())
 			}
 			out[a.Name()+".crt"] = []byte(pki.CertificatePEM(a.Signing()))
+			if a == all.Clients {
+				out[a.Name()+".crt"] = join(out[a.Name()+".crt"], files[issuerFile])
+			}
 		}
 		return nil
 	})
@@ -136,8 +155,8 @@ func Forget(files Files) Files {
 }
 
 // Anew makes authorities in place of those that have ended, which are set aside.
-func Anew(ended Files, now time.Time) (Files, error) {
-	out, err := Create(now)
+func Anew(ended Files, by *Signed, now time.Time) (Files, error) {
+	out, err := Found(by, now)
 	setAside(out, ended)
 	return out, err
 }
@@ -202,7 +221,7 @@ var ErrForeign = errors.New("hosts show certificates of other authorities than t
 // Errors: ErrForeign.
 func Vouch(authorities, leaves Files, now time.Time) error {
 	return within(authorities, func(dir string) error {
-		all, err := pki.Load(dir, now)
+		all, err := load(dir, now)
 		if err != nil {
 			return err
 		}

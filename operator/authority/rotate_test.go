@@ -45,7 +45,7 @@ func TestRotation(t *testing.T) {
 		return files
 	}
 	first := step(Create(now))
-	trust := step(Next(first, now))
+	trust := step(Next(first, nil, now))
 	sign := Sign(trust)
 	drop := step(Drop(sign, now))
 	done := Forget(drop)
@@ -132,7 +132,7 @@ func TestLostKeys(t *testing.T) {
 		t.Error("what lay there is not set aside")
 	}
 	now = due.Add(time.Hour)
-	trust, err := Next(base, now)
+	trust, err := Next(base, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestLostKeys(t *testing.T) {
 		t.Error("nothing is known, and something was regained")
 	}
 	end := now.Add(pki.AuthorityLifetime)
-	anew, err := Anew(first, end)
+	anew, err := Anew(first, nil, end)
 	if err != nil || !bytes.Equal(anew["etcd-peers-ca.aside.crt"], first["etcd-peers-ca.crt"]) {
 		t.Fatal(err)
 	}

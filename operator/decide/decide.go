@@ -41,6 +41,9 @@ func Next(w World) Decision {
 		d.do(Step{Kind: MakeRecord, N: w.lastNumber() + 1, Why: "the cluster has no control objects"})
 		return d
 	}
+	if w.found(&d) {
+		return d
+	}
 	d.do(Step{Kind: MakeShared, Why: "the cluster's shared objects are as they are to be"})
 	w.hosts(&d)
 	w.budget(&d)
@@ -71,7 +74,8 @@ func (w *World) refused() *Wait {
 
 // idle: nothing but what is looked after all the time is to be done.
 func (d *Decision) idle() bool {
-	return !slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Kind != MakeShared && s.Kind != RenewLeaves })
+	besides := []Kind{MakeShared, RenewLeaves, AskIssuer, SendRequest}
+	return !slices.ContainsFunc(d.Steps, func(s Step) bool { return !slices.Contains(besides, s.Kind) })
 }
 
 // forbidden says whether nothing at all may be done.

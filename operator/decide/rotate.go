@@ -22,6 +22,11 @@ const betweenByTime = 365 * 24 * time.Hour
 type Authorities struct {
 	// There: the Secret is there, and what is known of it is of the last step. Of one that was changed amid a rotation Phase is known.
 	There bool
+	// Unmade: there never were any, but for the key for which an issuer may have been asked.
+	Unmade bool
+	// Issuer is who signed the clients' one that signs, or is to sign next. Asked is the request for another one; nil: none is out.
+	Issuer Issuer
+	Asked  *Asked
 	// Rotate is the number of spec.tls.rotate by which the last rotation was begun, whatever became of the Secret.
 	Rotate int
 	Phase  cluster.RotationPhase
@@ -64,29 +69,64 @@ func (a *Authorities) ended(now time.Time) bool {
 
 // due: they are to be replaced although nobody asks for it.
 func (a *Authorities) due(now time.Time) bool {
-	return !a.Due.IsZero() && !now.Before(a.Due) && now.Sub(a.Since) >= betweenByTime
+	between := betweenByTime
+	if left := a.Ends.Sub(a.Due); !a.Ends.IsZero() && left > 0 {
+		between = min(between, left) // of an issuer whose authorities live for less
+	}
+	return !a.Due.IsZero() && !now.Before(a.Due) && now.Sub(a.Since) >= between
 }
 
 // rotate takes the next step of a rotation, once each host and member has been seen as the step before has it.
 func (w *World) rotate(d *Decision) {
-	if w.Authorities == nil || w.Intent == nil || w.Intent.State != cluster.IntentFounded {
+	if w.Authorities == nil || w.Authorities.Unmade || w.Intent == nil || w.Intent.State != cluster.IntentFounded {
 		return
 	}
 	a := rotation{w.Authorities, w, d}
 	asked := w.Want.Rotate > a.Rotate
+	other := a.There && w.Want.Issuer != a.Issuer // of what is lost nobody knows who signed it
 	switch {
 	case a.ended(w.Now) && asked:
-		a.step(cluster.RotateDrop, true, "the authorities have ended, and others are asked for")
+		a.begin(cluster.RotateDrop, false, "the authorities have ended, and others are asked for")
 	case a.ended(w.Now):
-		d.Waits = append(d.Waits, w.Renewed(AuthorityEnded, fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others, before all pods are started anew at once with others", a.Ends.UTC().Format(time.RFC3339))))
+		a.hasEnded()
 	case a.There && a.Phase != cluster.RotateDone:
-		a.goOn(asked)
+		a.goOn(asked || other)
 	case w.fresh() == nil: // nobody waits with it, and by a clock that is wrong the next ones would be of another time
 	case asked:
-		a.step(cluster.RotateTrust, true, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
+		a.begin(cluster.RotateTrust, false, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
+	case other:
+		a.begin(cluster.RotateTrust, false, fmt.Sprintf("by spec.tls.clients %s signs the clients' authority, and %s signed it", who(w.Want.Issuer), who(a.Issuer)))
 	case a.There && a.due(w.Now) && d.idle() && len(d.Waits) == 0 && w.fresh().AllUp: // there are years for it
-		a.step(cluster.RotateTrust, true, "two thirds of the authorities' life are over")
+		a.begin(cluster.RotateTrust, true, "two thirds of the authorities' life are over")
 	}
+}
+
+func who(i Issuer) string {
+	if i == (Issuer{}) {
+		return "the authority itself"
+	}
+	return i.String()
+}
+
+// hasEnded tells that nothing can be issued any more.
+func (a rotation) hasEnded() {
+	a.d.Waits = append(a.d.Waits, a.w.Renewed(AuthorityEnded, fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others, before all pods are started anew at once with others", a.Ends.UTC().Format(time.RFC3339))))
+}
+
+// begin writes the first phase of a rotation, once an issuer that is to sign the next clients' authority has done so. Until then all
+// else of the cluster goes on with the authorities that are there.
+func (a rotation) begin(to cluster.RotationPhase, byTime bool, why string) {
+	meanwhile, before := "Until then the authorities that are there go on", len(a.d.Waits)
+	if to == cluster.RotateDrop {
+		a.hasEnded()
+		meanwhile = "Until then no new connection is made"
+	}
+	if !a.w.signed(a.d, meanwhile) {
+		return
+	}
+	a.d.Waits = a.d.Waits[:before]
+	n := max(a.Rotate, a.w.Want.Rotate)
+	a.d.Steps = []Step{{Kind: Rotate, Phase: to, Rotate: n, ByTime: byTime, Issuer: a.w.Want.Issuer, Why: why}}
 }
 
 // Renewed is what is waited for where other authorities help, with the number that spec.tls.rotate has to have for them.
@@ -110,6 +150,9 @@ func (a rotation) goOn(asked bool) {
 	grace := a.w.Want.RotationGrace
 	if a.ByTime && !asked {
 		grace = byTimeGrace
+		if !a.Ends.IsZero() { // of an issuer whose authorities live for less
+			grace = min(grace, a.Ends.Sub(a.Since)/4)
+		}
 	}
 	for _, h := range a.w.Hosts {
 		if h.Outlived && h.Running && !h.Going && !h.OldLeaves {
@@ -126,22 +169,22 @@ func (a rotation) goOn(asked bool) {
 	switch {
 	case r.Waits != "":
 	case a.Phase == cluster.RotateTrust:
-		a.step(cluster.RotateSign, false, "all trust both the former authorities and the next ones")
+		a.step(cluster.RotateSign, "all trust both the former authorities and the next ones")
 	case a.Phase == cluster.RotateSign:
-		a.step(cluster.RotateDrop, false, "all show certificates of the next authorities")
+		a.step(cluster.RotateDrop, "all show certificates of the next authorities")
 	case a.Phase == cluster.RotateDrop:
-		a.step(cluster.RotateDone, false, "nobody trusts the former authorities any more")
+		a.step(cluster.RotateDone, "nobody trusts the former authorities any more")
 	}
 }
 
-// step writes a phase, alone: what else is to be done is none of its conditions, since a host that cannot be made would hold up the
-// rotation that it waits for.
-func (a rotation) step(to cluster.RotationPhase, begins bool, why string) {
+// step writes the next phase, alone: what else is to be done is none of its conditions, since a host that cannot be made would hold up
+// the rotation that it waits for. One that nobody asked for becomes the one that is asked for now.
+func (a rotation) step(to cluster.RotationPhase, why string) {
 	n := a.Rotate
-	if begins || a.ByTime { // one that nobody asked for becomes the one that is asked for now
+	if a.ByTime {
 		n = max(n, a.w.Want.Rotate)
 	}
-	a.d.Steps = []Step{{Kind: Rotate, Phase: to, Rotate: n, ByTime: n == a.Rotate && (begins || a.ByTime), Why: why}}
+	a.d.Steps = []Step{{Kind: Rotate, Phase: to, Rotate: n, ByTime: a.ByTime && n == a.Rotate, Issuer: a.Issuer, Why: why}}
 }
 
 // lacks says for what the present step waits; empty: each host and each member has been seen as it has it. What nobody told

@@ -90,6 +90,8 @@ type Want struct {
 	// Rotate is how often the authorities are to have been replaced, and RotationGrace how long clients have at each step of it.
 	Rotate        int
 	RotationGrace time.Duration
+	// Issuer is who is to sign the clients' authority.
+	Issuer Issuer
 	// From is what a new cluster begins with; nil: nothing.
 	From *Origin
 	// Refused says what is wrong with the EtcdCluster that the API server cannot tell.

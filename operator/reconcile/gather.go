@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,10 +39,12 @@ type sight struct {
 	// is the last one that anything was written by.
 	kept          *keptAuthorities
 	older         bool
-	step, signed  int             // of the authorities: the last that is known of, and by keys and certificates alone
-	shared        []client.Object // by kind and name, whatever is there
-	began, toldBy time.Time       // the look, and the read of the status past the cache
-	copying       copying         // what a request has copied; zero: nothing
+	asked         *keptAsked        // the request for the clients' authority that is out; nil: none is
+	signature     *authority.Signed // what came of it; nil: nothing yet that serves
+	step, signed  int               // of the authorities: the last that is known of, and by keys and certificates alone
+	shared        []client.Object   // by kind and name, whatever is there
+	began, toldBy time.Time         // the look, and the read of the status past the cache
+	copying       copying           // what a request has copied; zero: nothing
 
 	// Of a cluster on bare hosts: what is seen of it, its record (nil: it cannot be read) and the spec as it was read there.
 	outside *decide.Outside
@@ -132,6 +135,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	if err := r.compareKeys(ctx, s); err != nil {
 		return nil, err
 	}
+	r.readAsked(ctx, s)
 	if err := r.pauses(ctx, s); err != nil {
 		return nil, err
 	}
@@ -211,6 +215,7 @@ func (s *sight) want() {
 	if spec.TLS != nil {
 		w.Rotate = int(spec.TLS.Rotate)
 	}
+	w.Issuer = issuerOf(spec.TLS)
 	if b := spec.Bootstrap; b != nil && b.Restore != nil {
 		w.From = &decide.Origin{Backup: string(b.Restore.Backup), NewestProven: b.Restore.NewestProven}
 	}
@@ -224,7 +229,6 @@ func (s *sight) want() {
 		name string
 		said bool
 	}{
-		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
 		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil},
 	} {
 		if f.said {

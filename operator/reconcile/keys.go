@@ -32,8 +32,16 @@ type keptAuthorities struct {
 	ByTime bool                  `json:"byTime,omitempty"`
 	// Pods are those that are to end, by their UIDs: they were started with authorities that have ended.
 	Pods []types.UID `json:"pods,omitempty"`
+	// Issuer is who signed the clients' authority, the next one where there is one, and Asked the request for another one.
+	Issuer decide.Issuer `json:"issuer,omitzero"`
+	Asked  *keptAsked    `json:"asked,omitempty"`
+	// Older: what else lies there is not that of the last step.
+	Older bool `json:"older,omitempty"`
 	authority.Certificates
 }
+
+// bare: it has the key alone for which an issuer is asked. There were no authorities before, or they are lost.
+func (k *keptAuthorities) bare() bool { return len(k.Trusts) == 0 }
 
 // stamp is the annotation of what is written by this step.
 func (k *keptAuthorities) stamp() string { return fmt.Sprintf("%d %d", k.Rotate, k.Step) }
@@ -133,6 +141,8 @@ func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files
 		return nil, err
 	case bundle != nil || len(s.hosts) > 0:
 		return nil, errAuthorityGone
+	case s.world.Want.Issuer != (decide.Issuer{}): // nobody signs in its place
+		return nil, changedSince(s)
 	default:
 		if secret, err = r.makeAuthorities(ctx, s); err != nil {
 			return nil, err
@@ -147,7 +157,12 @@ func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files
 			return nil, err
 		}
 	}
-	if kept.ended(s.world.Now) {
+	switch {
+	case kept.bare() && (bundle != nil || len(s.hosts) > 0):
+		return nil, errAuthorityGone
+	case kept.bare():
+		return nil, changedSince(s)
+	case kept.ended(s.world.Now):
 		return nil, errAuthorityEnded
 	}
 	is, err := authority.Describe(secret.Data, s.world.Now)

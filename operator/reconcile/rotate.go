@@ -22,15 +22,19 @@ import (
 
 // byTimeSpread is the time in which clusters that were made in one day have their authorities replaced unasked, so that not all of
 // them restart their members in one hour.
-const byTimeSpread = pki.AuthorityLifetime / 20
+const byTimeSpread = time.Duration(pki.AuthorityLifetime / 20)
 
-// spread is the cluster's own moment within byTimeSpread after due.
-func (s *sight) spread(due time.Time) time.Time {
-	if due.IsZero() {
+// spread is the cluster's own moment after due, within byTimeSpread and well before the authorities end.
+func (s *sight) spread(due, ends time.Time) time.Time {
+	within := byTimeSpread
+	if left := ends.Sub(due); !ends.IsZero() {
+		within = min(within, left/4)
+	}
+	if due.IsZero() || within <= 0 {
 		return due
 	}
 	sum := sha256.Sum256([]byte(s.shape.UID))
-	return due.Add(time.Duration(binary.BigEndian.Uint64(sum[:]) % uint64(byTimeSpread)))
+	return due.Add(time.Duration(binary.BigEndian.Uint64(sum[:]) % uint64(within)))
 }
 
 // outdated says that a host's leaves are of before the step before this one: it was stopped, so that nobody shows them; or, where they
@@ -56,6 +60,9 @@ func (s *sight) rotation() {
 		}
 	}
 	if len(all) == 0 && s.keys() == nil {
+		if len(s.hosts) == 0 {
+			s.world.Authorities = &decide.Authorities{Unmade: true}
+		}
 		return
 	}
 	for _, o := range all {
@@ -76,8 +83,16 @@ func (s *sight) rotation() {
 		s.world.Authorities, s.older = a, secret != nil
 		return
 	}
+	if s.asked = k.Asked; s.asked != nil {
+		a.Asked = &decide.Asked{Request: s.asked.Request, Issuer: s.asked.Issuer, Rotate: s.asked.Rotate, Tries: s.asked.Tries, Since: s.asked.Since, State: decide.AskedUnread}
+	}
+	if k.bare() {
+		a.Rotate, a.Phase, a.Unmade = max(a.Rotate, k.Rotate), k.Phase, len(all) == 0 && len(s.hosts) == 0
+		s.world.Authorities, s.older, s.step = a, k.Older, k.Step
+		return
+	}
 	s.world.Authorities, s.kept, s.step = a, k, k.Step
-	*a = decide.Authorities{There: true, Rotate: max(a.Rotate, k.Rotate), Phase: k.Phase, Since: k.Since, ByTime: k.ByTime, Trusts: k.Trusts, Signs: k.Signs, Member: k.Member, Due: s.spread(k.Due), Ends: k.Ends}
+	*a = decide.Authorities{There: true, Rotate: max(a.Rotate, k.Rotate), Phase: k.Phase, Since: k.Since, ByTime: k.ByTime, Trusts: k.Trusts, Signs: k.Signs, Member: k.Member, Due: s.spread(k.Due, k.Ends), Ends: k.Ends, Issuer: k.Issuer, Asked: a.Asked}
 	for i := range s.world.Hosts {
 		h := &s.world.Hosts[i]
 		if leaves := s.hosts[h.N].leaves; leaves != nil {
@@ -91,17 +106,13 @@ func (s *sight) rotation() {
 
 // rotate writes the next step of the authorities, keys and phase in one write.
 func (r *Reconciler) rotate(ctx context.Context, s *sight, step decide.Step) error {
-	secret := &corev1.Secret{}
-	err := r.Live.Get(ctx, s.keysName(), secret)
-	missing := apierrors.IsNotFound(err)
-	if err != nil && !missing {
+	secret, err := r.seenKeys(ctx, s)
+	if err != nil {
 		return err
 	}
-	if !missing && secret.Labels[shape.LabelUID] != s.shape.UID {
-		return errAuthorityStray
-	}
-	if seen := s.keys(); missing != (seen == nil) || seen != nil && seen.GetResourceVersion() != secret.ResourceVersion {
-		return apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, s.shape.AuthoritiesName(), errors.New("it was changed since the look"))
+	missing := secret == nil
+	if missing {
+		secret = s.shape.Authorities(nil)
 	}
 	files, err := r.rotated(ctx, s, step, secret.Data)
 	if err != nil {
@@ -111,16 +122,13 @@ func (r *Reconciler) rotate(ctx context.Context, s *sight, step decide.Step) err
 	if err != nil {
 		return err
 	}
-	kept := &keptAuthorities{Rotate: step.Rotate, Step: s.step + 1, Phase: step.Phase, Since: s.world.Now.UTC().Round(time.Second), ByTime: step.ByTime, Certificates: is}
+	kept := &keptAuthorities{Rotate: step.Rotate, Step: s.step + 1, Phase: step.Phase, Since: s.world.Now.UTC().Round(time.Second), ByTime: step.ByTime, Issuer: step.Issuer, Certificates: is}
 	if step.Phase == cluster.RotateDrop && s.ended() {
 		for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
 			if pod := s.hosts[n].pod; pod != nil {
 				kept.Pods = append(kept.Pods, pod.UID)
 			}
 		}
-	}
-	if missing {
-		secret = s.shape.Authorities(nil)
 	}
 	if err := kept.write(secret, files); err != nil {
 		return err
@@ -131,6 +139,11 @@ func (r *Reconciler) rotate(ctx context.Context, s *sight, step decide.Step) err
 	return r.Writer.Update(ctx, secret)
 }
 
+// changedSince is the conflict with what was seen.
+func changedSince(s *sight) error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, s.shape.AuthoritiesName(), errors.New("it was changed since the look"))
+}
+
 // rotated are the files of the next step.
 func (r *Reconciler) rotated(ctx context.Context, s *sight, step decide.Step, had authority.Files) (authority.Files, error) {
 	now := s.world.Now
@@ -139,10 +152,10 @@ func (r *Reconciler) rotated(ctx context.Context, s *sight, step decide.Step, ha
 		if err != nil {
 			return nil, err
 		}
-		return authority.Next(base, now)
+		return authority.Next(base, s.signature, now)
 	}
 	if step.Phase == cluster.RotateDrop && s.ended() {
-		return authority.Anew(had, now)
+		return authority.Anew(had, s.signature, now)
 	}
 	if is, err := authority.Describe(had, now); err != nil {
 		return nil, err

@@ -1,0 +1,139 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"etcdadm.io/cluster"
+)
+
+// Why has nobody signed the clients' authority yet? signed is all that there is to it; docs/adr/044-an-issuer-for-the-client-side.md
+// has the reasons.
+
+// Issuer is who signs the clients' authority; the zero one is the authority itself.
+type Issuer struct {
+	Name  string `json:"name,omitempty"`
+	Kind  string `json:"kind,omitempty"`
+	Group string `json:"group,omitempty"`
+}
+
+func (i Issuer) String() string {
+	if i == (Issuer{}) {
+		return "nobody"
+	}
+	return i.Kind + " " + i.Name
+}
+
+// Asked is the request for the certificate of the next clients' authority, whose key lies beside the others.
+type Asked struct {
+	// Request is its name, and Issuer whom it asks.
+	Request string
+	Issuer  Issuer
+	// Rotate is the number of spec.tls.rotate for which it was asked, and Tries how many requests there were.
+	Rotate, Tries int
+	// Since is when the first of them was made.
+	Since time.Time
+	// State is what has become of it, Why is that in words of others, and At when it was refused; zero: nobody says.
+	State AskedState
+	Why   string
+	At    time.Time
+}
+
+// AskedState is what has become of a request.
+type AskedState string
+
+// States of a request.
+const (
+	AskedUnread  AskedState = "unread"   // nobody knows
+	AskedNoKind  AskedState = "no-kind"  // this Kubernetes has no such objects: cert-manager is not installed
+	AskedNotSent AskedState = "not-sent" // there is none yet, or none any more
+	AskedPending AskedState = "pending"
+	AskedSigned  AskedState = "signed"  // with a certificate that serves
+	AskedRefused AskedState = "refused" // it is over, without one that serves
+)
+
+// askedAgain is how long after a request was refused the next one is made. The one after the last is made by a person's word alone.
+var askedAgain = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 24 * time.Hour, 24 * time.Hour}
+
+// found makes the first authorities of a cluster whose clients' one an issuer signs. No host is made before; nobody would trust what
+// signs in the meantime.
+func (w *World) found(d *Decision) (waits bool) {
+	a := w.Authorities
+	if a == nil || !a.Unmade || w.Want.Issuer == (Issuer{}) && a.Asked == nil {
+		return false
+	}
+	if w.signed(d, "No host is made before that") {
+		d.do(Step{Kind: FoundAuthorities, Rotate: w.Want.Rotate, Issuer: w.Want.Issuer, Why: "all that is to sign the clients' authority has signed it"})
+	}
+	return true
+}
+
+// signed says whether the next authorities may be made: the clients' one signs itself, or its issuer has signed it. Else it has the
+// issuer asked, or says what is waited for, and what goes on meanwhile.
+func (w *World) signed(d *Decision, meanwhile string) bool {
+	issuer, k := w.Want.Issuer, w.Authorities.Asked
+	ask := func(tries int, why string) bool {
+		n := max(w.Authorities.Rotate, w.Want.Rotate)
+		d.do(Step{Kind: AskIssuer, Tries: tries, Rotate: n, Issuer: issuer, Why: why})
+		d.wait(IssuerWaits, fmt.Sprintf("%s is asked to sign the clients' authority. %s", issuer, meanwhile))
+		return false
+	}
+	switch {
+	case issuer == (Issuer{}):
+		return true
+	case k == nil || k.Issuer != issuer:
+		return ask(1, fmt.Sprintf("%s is to sign the clients' authority", issuer))
+	case k.State == AskedSigned:
+		return true
+	case k.State == AskedRefused && w.Want.Rotate > k.Rotate:
+		return ask(1, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
+	case k.State == AskedRefused && w.askAt(k) != (time.Time{}) && !w.Now.Before(w.askAt(k)):
+		return ask(k.Tries+1, fmt.Sprintf("%s did not sign %s", issuer, k.Request))
+	case k.State == AskedNotSent:
+		d.do(Step{Kind: SendRequest, Issuer: issuer, Why: fmt.Sprintf("%s is to sign the clients' authority", issuer)})
+	}
+	d.Waits = append(d.Waits, w.unsigned(k, meanwhile))
+	return false
+}
+
+// askAt is when the next request follows one that was refused; zero: by a person's word alone.
+func (w *World) askAt(k *Asked) time.Time {
+	if k.Tries > len(askedAgain) {
+		return time.Time{}
+	}
+	at := k.At
+	if at.Before(k.Since) { // by another clock, or nobody says
+		at = k.Since
+	}
+	return at.Add(askedAgain[max(k.Tries, 1)-1])
+}
+
+// unsigned is what is waited for, since when, and what helps.
+func (w *World) unsigned(k *Asked, meanwhile string) Wait {
+	const stamp = time.RFC3339
+	out := Wait{Code: IssuerWaits, Command: w.Kubectl("describe certificaterequests.cert-manager.io " + cluster.ShellWord(k.Request))}
+	words := ""
+	switch k.State {
+	case AskedNoKind:
+		words = "this Kubernetes knows no CertificateRequests of cert-manager.io: install cert-manager, or take spec.tls.clients.issuerRef away"
+		out.Command = w.Kubectl("get crd certificaterequests.cert-manager.io")
+	case AskedNotSent:
+		words = "the request is being made"
+	case AskedUnread:
+		words = "the request cannot be read: " + k.Why
+	case AskedRefused:
+		out.Code = IssuerRefuses
+		words = "it did not: " + k.Why
+		if at := w.askAt(k); at.IsZero() {
+			n := max(w.Authorities.Rotate, w.Want.Rotate, k.Rotate) + 1
+			words += fmt.Sprintf(". That were %d requests, and no other one follows by itself: set spec.tls.rotate to %d to have it asked again", k.Tries, n)
+		} else {
+			words += fmt.Sprintf(". Request %d of %d follows at %s", k.Tries+1, len(askedAgain)+1, at.UTC().Format(stamp))
+		}
+	default:
+		words = "it has not: " + cmp.Or(k.Why, "the request says nothing yet; does cert-manager run?")
+	}
+	out.Sentence = fmt.Sprintf("%s is to sign the clients' authority, asked for since %s: %s. %s", k.Issuer, k.Since.UTC().Format(stamp), words, meanwhile)
+	return out
+}
