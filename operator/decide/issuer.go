@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -64,7 +65,7 @@ func (w *World) found(d *Decision) (waits bool) {
 		return false
 	}
 	if w.signed(d, "No host is made before that") {
-		d.do(Step{Kind: FoundAuthorities, Rotate: w.Want.Rotate, Issuer: w.Want.Issuer, Why: "all that is to sign the clients' authority has signed it"})
+		d.do(Step{Kind: FoundAuthorities, Rotate: w.Want.Rotate, Issuer: w.Want.Issuer, Why: who(w.Want.Issuer) + " signs the clients' authority"})
 	}
 	return true
 }
@@ -84,10 +85,10 @@ func (w *World) signed(d *Decision, meanwhile string) bool {
 		return true
 	case k == nil || k.Issuer != issuer:
 		return ask(1, fmt.Sprintf("%s is to sign the clients' authority", issuer))
+	case w.Want.Rotate > k.Rotate: // a key that was made before a person asked for others is none of those
+		return ask(1, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
 	case k.State == AskedSigned:
 		return true
-	case k.State == AskedRefused && w.Want.Rotate > k.Rotate:
-		return ask(1, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
 	case k.State == AskedRefused && w.askAt(k) != (time.Time{}) && !w.Now.Before(w.askAt(k)):
 		return ask(k.Tries+1, fmt.Sprintf("%s did not sign %s", issuer, k.Request))
 	case k.State == AskedNotSent:
@@ -127,13 +128,15 @@ func (w *World) unsigned(k *Asked, meanwhile string) Wait {
 		words = "it did not: " + k.Why
 		if at := w.askAt(k); at.IsZero() {
 			n := max(w.Authorities.Rotate, w.Want.Rotate, k.Rotate) + 1
-			words += fmt.Sprintf(". That were %d requests, and no other one follows by itself: set spec.tls.rotate to %d to have it asked again", k.Tries, n)
+			words += fmt.Sprintf(". %d requests were refused, and no other one follows by itself. Set spec.tls.rotate to %d to have it asked again", k.Tries, n)
+			patch := cluster.ShellWord(fmt.Sprintf(`{"spec":{"tls":{"rotate":%d}}}`, n))
+			out.Command = w.Kubectl(fmt.Sprintf("patch etcd %s --type=merge --patch=%s", w.Name, patch))
 		} else {
 			words += fmt.Sprintf(". Request %d of %d follows at %s", k.Tries+1, len(askedAgain)+1, at.UTC().Format(stamp))
 		}
 	default:
-		words = "it has not: " + cmp.Or(k.Why, "the request says nothing yet; does cert-manager run?")
+		words = "it has not: " + cmp.Or(k.Why, "the request says nothing yet: look whether cert-manager runs, and who approves requests")
 	}
-	out.Sentence = fmt.Sprintf("%s is to sign the clients' authority, asked for since %s: %s. %s", k.Issuer, k.Since.UTC().Format(stamp), words, meanwhile)
+	out.Sentence = fmt.Sprintf("%s is to sign the clients' authority, asked for since %s: %s. %s", k.Issuer, k.Since.UTC().Format(stamp), strings.TrimSuffix(words, "."), meanwhile)
 	return out
 }
