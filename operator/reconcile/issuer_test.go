@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -102,35 +103,36 @@ func TestJudgeRequest(t *testing.T) {
 		"no answer":          {waits: true, is: decide.AskedUnread, says: "deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			issuer := "corp"
-			if test.issuer != "" {
-				issuer = test.issuer
-			}
-			if test.text == nil {
-				test.text = text
-			}
-			o := shape.Cluster{Namespace: "n", Name: "main"}.CertificateRequest("r", test.text, time.Hour, issuer, "Issuer", "cert-manager.io", &v1alpha1.EtcdCluster{})
-			if test.status != nil {
-				o.Object["status"] = test.status
-			}
-			r := &Reconciler{Live: &answers{request: o, err: test.err, waits: test.waits, secret: corev1.Secret{Data: files}}}
-			s := &sight{cluster: &v1alpha1.EtcdCluster{}, asked: &keptAsked{Request: "r", Key: id, Issuer: corp}}
-			s.world.Want.Issuer, s.world.Authorities = corp, &decide.Authorities{Asked: &decide.Asked{Issuer: corp}}
-			ctx, cancel := context.WithTimeout(t.Context(), 3*asking)
-			defer cancel()
-			began := time.Now()
-			r.readAsked(ctx, s)
-			is := s.world.Authorities.Asked
-			if is.State != test.is || !strings.Contains(is.Why, test.says) || s.signature != nil {
-				t.Errorf("%+v", is)
-			}
-			if test.says != "" && test.status != nil && test.is == decide.AskedRefused && name != "signed, unreadable" && !is.At.Equal(changed) {
-				t.Errorf("it was refused at %s", is.At)
-			}
-			if d := time.Since(began); d > asking+2*time.Second {
-				t.Errorf("that took %s", d)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				issuer := "corp"
+				if test.issuer != "" {
+					issuer = test.issuer
+				}
+				if test.text == nil {
+					test.text = text
+				}
+				o := shape.Cluster{Namespace: "n", Name: "main"}.CertificateRequest("r", test.text, time.Hour, issuer, "Issuer", "cert-manager.io", &v1alpha1.EtcdCluster{})
+				if test.status != nil {
+					o.Object["status"] = test.status
+				}
+				r := &Reconciler{Live: &answers{request: o, err: test.err, waits: test.waits, secret: corev1.Secret{Data: files}}}
+				s := &sight{cluster: &v1alpha1.EtcdCluster{}, asked: &keptAsked{Request: "r", Key: id, Issuer: corp}}
+				s.world.Want.Issuer, s.world.Authorities = corp, &decide.Authorities{Asked: &decide.Asked{Issuer: corp}}
+				ctx, cancel := context.WithTimeout(t.Context(), 3*asking)
+				defer cancel()
+				began := time.Now()
+				r.readAsked(ctx, s)
+				is := s.world.Authorities.Asked
+				if is.State != test.is || !strings.Contains(is.Why, test.says) || s.signature != nil {
+					t.Errorf("%+v", is)
+				}
+				if test.says != "" && test.status != nil && test.is == decide.AskedRefused && name != "signed, unreadable" && !is.At.Equal(changed) {
+					t.Errorf("it was refused at %s", is.At)
+				}
+				if d := time.Since(began); d > asking {
+					t.Errorf("that took %s", d)
+				}
+			})
 		})
 	}
 }
