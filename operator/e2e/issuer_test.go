@@ -1,226 +1,20 @@
 package e2e
 
 import (
-	"context"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"etcdadm.io/internal/pki"
-	"etcdadm.io/internal/testenv"
 	"etcdadm.io/operator/api/v1alpha1"
-	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 )
-
-// certManager is the release whose definition of CertificateRequest the API server is given, where it can be fetched.
-const certManager = "github.com/cert-manager/cert-manager@v1.21.2"
-
-var requestKind sync.Once
-
-// requests has the API server know CertificateRequests.
-func requests(t *testing.T, c client.Client) {
-	t.Helper()
-	requestKind.Do(func() {
-		file := "testdata/certificaterequests.yaml"
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		fetch := exec.CommandContext(ctx, "go", "mod", "download", "-json", certManager)
-		fetch.Dir, fetch.Env = t.TempDir(), append(testenv.Outside(), "GOWORK=off", "GOFLAGS=-mod=mod")
-		said, err := fetch.Output()
-		module := struct{ Dir string }{}
-		if err == nil && json.Unmarshal(said, &module) == nil && module.Dir != "" {
-			file = filepath.Join(module.Dir, "deploy/crds/cert-manager.io_certificaterequests.yaml")
-		}
-		t.Logf("CertificateRequests are those of %s", file)
-		data, err := os.ReadFile(file)
-		must(t, err)
-		crd := &unstructured.Unstructured{}
-		must(t, yaml.Unmarshal(data, &crd.Object))
-		must(t, c.Create(t.Context(), crd))
-	})
-	within(t, time.Minute, "CertificateRequests are known", func(ctx context.Context) error {
-		all := &unstructured.UnstructuredList{}
-		all.SetGroupVersionKind(shape.RequestKind)
-		return c.List(ctx, all, client.Limit(1))
-	})
-}
-
-// issuer stands in for cert-manager and an issuer of it: a root, and what it signs by.
-type issuer struct {
-	root, ca       *x509.Certificate
-	rootKey, caKey crypto.Signer
-	// does says what becomes of requests: empty: they are signed; pending, denied, failed, invalid, or what is wrong with what is signed:
-	// leaf, key, short, rubbish, ended, stranger.
-	does string
-	seen []string // requests, in their order
-	bare bool     // it does not tell its own certificate
-}
-
-func certificate(t *testing.T, c *x509.Certificate, key crypto.PublicKey, by *x509.Certificate, byKey crypto.Signer) *x509.Certificate {
-	t.Helper()
-	if by == nil {
-		by = c
-	}
-	c.SerialNumber = big.NewInt(time.Now().UnixNano())
-	c.BasicConstraintsValid = true
-	if c.NotBefore.IsZero() {
-		c.NotBefore = time.Now().Add(-time.Hour)
-	}
-	if c.NotAfter.IsZero() {
-		c.NotAfter = time.Now().Add(20 * 365 * 24 * time.Hour)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, by, key, byKey)
-	must(t, err)
-	out, err := x509.ParseCertificate(der)
-	must(t, err)
-	return out
-}
-
-func newKey(t *testing.T) crypto.Signer {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	return key
-}
-
-func newIssuer(t *testing.T) *issuer {
-	t.Helper()
-	i := &issuer{rootKey: newKey(t), caKey: newKey(t)}
-	usage := x509.KeyUsageCertSign
-	i.root = certificate(t, &x509.Certificate{Subject: pkix.Name{CommonName: "corp root"}, IsCA: true, KeyUsage: usage}, i.rootKey.Public(), nil, i.rootKey)
-	i.ca = certificate(t, &x509.Certificate{Subject: pkix.Name{CommonName: "corp issuing"}, IsCA: true, KeyUsage: usage}, i.caKey.Public(), i.root, i.rootKey)
-	return i
-}
-
-// application is a client's certificate of the issuer, as an application has it.
-func (i *issuer) application(t *testing.T) (certificatePEM, keyPEM []byte) {
-	t.Helper()
-	key := newKey(t)
-	leaf := certificate(t, &x509.Certificate{Subject: pkix.Name{CommonName: "root"}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, key.Public(), i.ca, i.caKey)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	return []byte(pki.CertificatePEM(leaf) + pki.CertificatePEM(i.ca)), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-}
-
-// turn does what is asked for once.
-func (i *issuer) turn(ctx context.Context, h *hand) error {
-	if i == nil {
-		return nil
-	}
-	all := &unstructured.UnstructuredList{}
-	all.SetGroupVersionKind(shape.RequestKind)
-	if err := h.c.List(ctx, all, client.InNamespace(h.ns)); err != nil {
-		return err
-	}
-	for n := range all.Items {
-		o := &all.Items[n]
-		if !slices.Contains(i.seen, o.GetName()) {
-			i.seen = append(i.seen, o.GetName())
-		}
-		if status, is, _ := unstructured.NestedMap(o.Object, "status"); is && len(status) > 0 && i.does != "" {
-			continue
-		}
-		if done, _, _ := unstructured.NestedString(o.Object, "status", "certificate"); done != "" {
-			continue
-		}
-		status, err := i.answer(h.t, o)
-		if err != nil {
-			return err
-		}
-		o.Object["status"] = status
-		if err := h.c.Status().Update(ctx, o); err != nil && !apierrors.IsConflict(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-func (i *issuer) answer(t *testing.T, o *unstructured.Unstructured) (map[string]any, error) {
-	said := func(kind, is, reason, message string) map[string]any {
-		return map[string]any{"conditions": []any{map[string]any{"type": kind, "status": is, "reason": reason, "message": message, "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}}}
-	}
-	switch i.does {
-	case "pending":
-		return said("Ready", "False", "Pending", `Referenced "Issuer" not found`), nil
-	case "denied":
-		return said("Denied", "True", "policy.example", "no authority is given to this namespace"), nil
-	case "failed":
-		return said("Ready", "False", "Failed", "the signer says no"), nil
-	case "invalid":
-		return said("InvalidRequest", "True", "Weak", "the key is none"), nil
-	}
-	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	text, err := base64.StdEncoding.DecodeString(spec["request"].(string))
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("the request is no PEM")
-	}
-	csr, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	if err := csr.CheckSignature(); err != nil {
-		return nil, err
-	}
-	life, err := time.ParseDuration(spec["duration"].(string))
-	if err != nil {
-		return nil, err
-	}
-	if spec["isCA"] != true || !slices.Equal(spec["usages"].([]any), []any{"cert sign", "digital signature"}) {
-		return nil, fmt.Errorf("it asks for %v", spec)
-	}
-	c := &x509.Certificate{Subject: csr.Subject, IsCA: i.does != "leaf", KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, NotAfter: time.Now().Add(life)}
-	public := csr.PublicKey
-	switch i.does {
-	case "key":
-		public = newKey(t).Public()
-	case "short":
-		c.NotAfter = time.Now().Add(29 * 24 * time.Hour)
-	case "ended":
-		c.NotAfter = time.Now().Add(-time.Minute)
-	}
-	ca := i.root
-	if i.does == "stranger" {
-		ca = newIssuer(t).root
-	}
-	signed := pki.CertificatePEM(certificate(t, c, public, i.ca, i.caKey)) + pki.CertificatePEM(i.ca)
-	if i.does == "rubbish" {
-		signed = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-	}
-	status := said("Ready", "True", "Issued", "signed")
-	status["certificate"] = base64.StdEncoding.EncodeToString([]byte(signed))
-	if !i.bare {
-		status["ca"] = base64.StdEncoding.EncodeToString([]byte(pki.CertificatePEM(ca)))
-	}
-	return status, nil
-}
 
 const byIssuer = "size: 3, version: 3.6.16, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: corp}}}"
 
@@ -353,4 +147,189 @@ func (h *hand) at(phase string, rotate int) func() error {
 	}
 }
 
-var _ = authority.Files{}
+// An issuer that does not sign, or signs what does not serve, is asked again, later and later, and then no more before a person says
+// so. The cluster goes on meanwhile, and grows.
+func TestIssuerRefuses(t *testing.T) {
+	h := newHand(t)
+	requests(t, h.c)
+	h.issuer = newIssuer(t)
+	r, writes := operator(h.c, -1, h.time)
+	life()[0].do(h)
+	must(t, h.settle(r, "create", h.ready(3, 3)))
+	first, _ := h.authorities()
+	h.patch(`{"spec":{"tls":{"clients":{"issuerRef":{"name":"corp"}}}}}`)
+	for n, test := range []struct{ does, says string }{
+		{"denied", "Denied, policy.example"}, {"failed", "Failed"}, {"invalid", "InvalidRequest"}, {"leaf", "is no authority's"}, {"key", "for another key"},
+		{"short", "30d are needed"}, {"stranger", "would not trust the members"}, {"rubbish", "cannot be read"},
+	} {
+		h.issuer.does = test.does
+		h.skip += 25 * time.Hour
+		must(t, h.settle(r, test.does, h.waits("IssuerRefuses", test.says)))
+		if len(h.issuer.seen) != n+1 {
+			t.Fatalf("%s: %d requests", test.does, len(h.issuer.seen))
+		}
+		if n == 2 {
+			h.patch(`{"spec":{"size":5}}`)
+			must(t, h.settle(r, "grown", func() error {
+				if ec := h.see(); ec.Status.Voters != 5 {
+					return fmt.Errorf("%d voters", ec.Status.Voters)
+				}
+				return nil
+			}))
+		}
+	}
+	h.skip += 100 * 24 * time.Hour
+	must(t, h.settle(r, "no more", h.waits("IssuerRefuses", "8 requests were refused")))
+	before := writes()
+	for range 3 {
+		_, err := r.Reconcile(t.Context(), request(h))
+		must(t, err)
+		must(t, h.turn(t.Context()))
+	}
+	files, said := h.authorities()
+	if n := writes() - before; n > 0 || len(h.issuer.seen) != 8 || said.Step != 1 || !slices.Equal(files["etcd-clients-ca.key"], first["etcd-clients-ca.key"]) {
+		t.Errorf("%d writes, %d requests, %+v", n, len(h.issuer.seen), said)
+	}
+	h.issuer.does = ""
+	h.patch(`{"spec":{"tls":{"rotate":1}}}`)
+	must(t, h.settle(r, "asked again", h.and(h.ready(5, 5), h.certified(h.issuer), h.at("done", 1))))
+}
+
+// Operators that are killed after each of their writes in turn, from before the cluster is founded to an issuer of another name: it
+// ends all the same, by one request for each authority.
+func TestIssuerKilled(t *testing.T) {
+	h := newHand(t)
+	requests(t, h.c)
+	h.issuer = newIssuer(t)
+	must(t, h.c.Create(t.Context(), object(t, h.ns, etcdCluster(h.name, byIssuer))))
+	killed := 0
+	settled := func(what string, holds func() error) {
+		t.Helper()
+		for lives := 1; ; lives++ {
+			r, _ := operator(h.c, (lives-1)%3+1, nil)
+			err := h.settle(r, what, holds)
+			if err == nil {
+				return
+			}
+			if !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			if killed++; killed > 200 {
+				t.Fatal("there is no end")
+			}
+		}
+	}
+	settled("founded", h.and(h.ready(3, 3), h.certified(h.issuer)))
+	if n := len(h.issuer.seen); n != 1 {
+		t.Errorf("%d requests were made", n)
+	}
+	other := newIssuer(t)
+	other.seen, h.issuer = h.issuer.seen, other
+	h.patch(`{"spec":{"tls":{"clients":{"issuerRef":{"name":"other"}}}}}`)
+	settled("by another one", h.and(h.ready(3, 3), h.certified(h.issuer), h.at("done", 0)))
+	t.Logf("%d operators were killed", killed)
+	if n := len(h.issuer.seen); n != 2 || killed < 20 {
+		t.Errorf("%d requests were made, %d operators were killed", n, killed)
+	}
+}
+
+// The Secret with the keys is lost, or put back from before: the issuer is asked once a person says so, and the cluster comes to an
+// authority of it.
+func TestAuthoritiesOfAnIssuerLost(t *testing.T) {
+	h := newHand(t)
+	requests(t, h.c)
+	h.issuer = newIssuer(t)
+	r, _ := operator(h.c, -1, nil)
+	must(t, h.c.Create(t.Context(), object(t, h.ns, etcdCluster(h.name, byIssuer))))
+	must(t, h.settle(r, "create", h.and(h.ready(3, 3), h.certified(h.issuer))))
+	older := &corev1.Secret{}
+	must(t, h.c.Get(t.Context(), h.key("main-authorities"), older))
+	must(t, h.c.Delete(t.Context(), older.DeepCopy()))
+	must(t, h.settle(r, "told", h.blocked("AuthorityGone")))
+	if len(h.issuer.seen) != 1 {
+		t.Error("the issuer was asked although nobody says so")
+	}
+	h.issuer.does = "pending"
+	h.patch(`{"spec":{"tls":{"rotate":1}}}`)
+	must(t, h.settle(r, "asked", h.and(h.blocked("AuthorityGone"), h.waits("IssuerWaits", "Referenced"))))
+	h.issuer.does = ""
+	must(t, h.settle(r, "regained", h.and(h.ready(3, 3), h.certified(h.issuer), h.at("done", 1))))
+
+	now := &corev1.Secret{}
+	must(t, h.c.Get(t.Context(), h.key("main-authorities"), now))
+	now.Data, now.Annotations = older.Data, older.Annotations
+	must(t, h.c.Update(t.Context(), now))
+	h.patch(`{"spec":{"size":5}}`)
+	must(t, h.settle(r, "an older one is told", h.blocked("AuthorityChanged")))
+	h.patch(`{"spec":{"size":3}}`)
+	h.issuer.does = "pending"
+	h.patch(`{"spec":{"tls":{"rotate":2}}}`)
+	must(t, h.settle(r, "asked", h.and(h.blocked("AuthorityChanged"), h.waits("IssuerWaits", "Referenced"))))
+	h.issuer.does = ""
+	must(t, h.settle(r, "the older one is replaced", h.and(h.ready(3, 3), h.certified(h.issuer), h.at("done", 2))))
+	if files, _ := h.authorities(); !slices.Equal(files["etcd-clients-ca.aside.key"], older.Data["etcd-clients-ca.key"]) || len(h.issuer.seen) != 3 {
+		t.Errorf("what lay there was not set aside; %d requests", len(h.issuer.seen))
+	}
+}
+
+// An issuer whose authorities live for ninety days: each is replaced in time, unasked, whatever the year says; and one that has ended
+// is replaced by a person's word.
+func TestIssuerOfShortLives(t *testing.T) {
+	const day = 24 * time.Hour
+	h := newHand(t)
+	requests(t, h.c)
+	h.issuer = newIssuer(t)
+	h.issuer.life = 90 * day
+	r, _ := operator(h.c, -1, h.time)
+	must(t, h.c.Create(t.Context(), object(t, h.ns, etcdCluster(h.name, byIssuer))))
+	must(t, h.settle(r, "create", h.and(h.ready(3, 3), h.certified(h.issuer))))
+	for n := 2; n <= 3; n++ {
+		h.skip += 69 * day // two thirds, and a quarter of the last one
+		for _, phase := range []string{"trust", "sign"} {
+			must(t, h.settle(r, phase, h.at(phase, 0)))
+			h.skip += 8 * day
+		}
+		must(t, h.settle(r, "replaced", h.and(h.ready(3, 3), h.certified(h.issuer), h.at("done", 0))))
+		if len(h.issuer.seen) != n {
+			t.Fatalf("%d requests", len(h.issuer.seen))
+		}
+	}
+	h.skip += 100 * day
+	must(t, h.settle(r, "ended", h.blocked("AuthorityEnded")))
+	h.lets, h.rolled = true, nil
+	h.patch(`{"spec":{"tls":{"rotate":1}}}`)
+	must(t, h.settle(r, "anew", h.and(h.ready(3, 3), h.certified(h.issuer), h.at("done", 1))))
+	if !slices.Equal(h.rolled, []string{"main-1", "main-2", "main-3"}) {
+		t.Errorf("started anew were %v", h.rolled)
+	}
+}
+
+// While it is asked, paused, asleep and deleted clusters do what they do without an issuer.
+func TestIssuerAskedMeanwhile(t *testing.T) {
+	h := newHand(t)
+	requests(t, h.c)
+	h.issuer = newIssuer(t)
+	r, _ := operator(h.c, -1, nil)
+	life()[0].do(h)
+	must(t, h.settle(r, "create", h.ready(3, 3)))
+	h.issuer.does = "pending"
+	h.patch(`{"spec":{"tls":{"clients":{"issuerRef":{"name":"corp"}}}}}`)
+	must(t, h.settle(r, "asked", h.waits("IssuerWaits", "Referenced")))
+	h.patch(`{"spec":{"paused":true}}`)
+	must(t, h.settle(r, "paused", h.blocked("Paused")))
+	h.issuer.does = ""
+	for range 3 {
+		_, err := r.Reconcile(t.Context(), request(h))
+		must(t, err)
+		must(t, h.turn(t.Context()))
+	}
+	must(t, h.at("done", 0)())
+	if files, said := h.authorities(); said.Step != 1 || files["etcd-clients-ca.chain.crt"] != nil {
+		t.Errorf("paused, and at %+v", said)
+	}
+	must(t, h.c.Delete(t.Context(), h.see()))
+	must(t, h.settle(r, "deleted", h.gone))
+	time.Sleep(1100 * time.Millisecond) // creation has whole seconds
+	must(t, h.c.Create(t.Context(), object(t, h.ns, etcdCluster(h.name, byIssuer))))
+	must(t, h.settle(r, "taken up again", h.and(h.ready(3, 3), h.certified(h.issuer), h.at("done", 0))))
+}
