@@ -138,10 +138,12 @@ func TestTake(t *testing.T) {
 		"an issuer for other names":        {by(narrowIssuer), encode(narrowIssuer.root), "would not trust the members"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Take(files, test.certificate, test.ca, host, at)
+			got, err := Take(files, test.certificate, test.ca, host, at)
 			switch {
 			case test.says == "" && err != nil:
 				t.Error(err)
+			case test.says == "" && (!got.own.PublicKey.(*ecdsa.PublicKey).Equal(public) || slices.ContainsFunc(got.between, issuer.root.Equal)):
+				t.Errorf("it is %s, and %d are shown behind it", got.own.Subject, len(got.between))
 			case test.says != "" && (!errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), test.says)):
 				t.Errorf("it says %v, want %q", err, test.says)
 			}

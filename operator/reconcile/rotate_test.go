@@ -136,6 +136,12 @@ func TestDueIsSpread(t *testing.T) {
 		}
 		months[at.Month()]++
 	}
+	for n := range 600 { // of an issuer whose authorities live for less
+		s := &sight{shape: shape.Cluster{UID: fmt.Sprint(n)}}
+		if at := s.spread(due, due.Add(40*24*time.Hour)); at.Before(due) || at.Sub(due) >= 10*24*time.Hour {
+			t.Fatalf("due at %s, which is late", at)
+		}
+	}
 	if len(months) < 6 || months[time.March] < 60 {
 		t.Errorf("%v", months)
 	}
