@@ -114,29 +114,28 @@ func (w *World) askAt(k *Asked) time.Time {
 func (w *World) unsigned(k *Asked, meanwhile string) Wait {
 	const stamp = time.RFC3339
 	out := Wait{Code: IssuerWaits, Command: w.Kubectl("describe certificaterequests.cert-manager.io " + cluster.ShellWord(k.Request))}
-	words := ""
+	did, words := "has not signed", ""
 	switch k.State {
 	case AskedNoKind:
-		words = "this Kubernetes knows no CertificateRequests of cert-manager.io: install cert-manager, or take spec.tls.clients.issuerRef away"
+		words = "this Kubernetes knows no CertificateRequests of cert-manager.io: install cert-manager, or take spec.tls.clients away"
 		out.Command = w.Kubectl("get crd certificaterequests.cert-manager.io")
 	case AskedNotSent:
 		words = "the request is being made"
 	case AskedUnread:
-		words = "the request cannot be read: " + k.Why
+		did, words = "is to sign", "the request cannot be read: "+k.Why
 	case AskedRefused:
-		out.Code = IssuerRefuses
-		words = "it did not: " + k.Why
-		if at := w.askAt(k); at.IsZero() {
-			n := max(w.Authorities.Rotate, w.Want.Rotate, k.Rotate) + 1
-			words += fmt.Sprintf(". %d requests were refused, and no other one follows by itself. Set spec.tls.rotate to %d to have it asked again", k.Tries, n)
-			patch := cluster.ShellWord(fmt.Sprintf(`{"spec":{"tls":{"rotate":%d}}}`, n))
-			out.Command = w.Kubectl(fmt.Sprintf("patch etcd %s --type=merge --patch=%s", w.Name, patch))
-		} else {
+		out.Code, did, words = IssuerRefuses, "did not sign", k.Why
+		if at := w.askAt(k); !at.IsZero() {
 			words += fmt.Sprintf(". Request %d of %d follows at %s", k.Tries+1, len(askedAgain)+1, at.UTC().Format(stamp))
+			break
 		}
+		n := max(w.Authorities.Rotate, w.Want.Rotate, k.Rotate) + 1
+		words += fmt.Sprintf(". %d requests were refused, and no other one follows by itself. Set spec.tls.rotate to %d to have it asked again", k.Tries, n)
+		patch := cluster.ShellWord(fmt.Sprintf(`{"spec":{"tls":{"rotate":%d}}}`, n))
+		out.Command = w.Kubectl(fmt.Sprintf("patch etcd %s --type=merge --patch=%s", w.Name, patch))
 	default:
-		words = "it has not: " + cmp.Or(k.Why, "the request says nothing yet: look whether cert-manager runs, and who approves requests")
+		words = cmp.Or(k.Why, "the request says nothing yet: look whether cert-manager runs, and who approves requests")
 	}
-	out.Sentence = fmt.Sprintf("%s is to sign the clients' authority, asked for since %s: %s. %s", k.Issuer, k.Since.UTC().Format(stamp), strings.TrimSuffix(words, "."), meanwhile)
+	out.Sentence = fmt.Sprintf("%s, asked since %s, %s the clients' authority: %s. %s", k.Issuer, k.Since.UTC().Format(stamp), did, strings.TrimSuffix(words, "."), meanwhile)
 	return out
 }

@@ -150,8 +150,8 @@ func (a rotation) goOn(asked bool) {
 	grace := a.w.Want.RotationGrace
 	if a.ByTime && !asked {
 		grace = byTimeGrace
-		if !a.Ends.IsZero() { // of an issuer whose authorities live for less
-			grace = min(grace, a.Ends.Sub(a.Since)/4)
+		if left := a.Ends.Sub(a.Due); !a.Ends.IsZero() && left > 0 { // of an issuer whose authorities live for less
+			grace = min(grace, left/4)
 		}
 	}
 	for _, h := range a.w.Hosts {
