@@ -52,88 +52,87 @@ func (a *answers) Get(ctx context.Context, _ client.ObjectKey, o client.Object, 
 	return nil
 }
 
+// judging is a request in a state that a test gives it, and what is to be found.
+type judging struct {
+	status map[string]any
+	text   []byte
+	issuer string
+	err    error
+	waits  bool
+	is     decide.AskedState
+	says   string
+	at     time.Time // zero: nobody says
+}
+
+// condition is a status with one beside that of who approved the request.
+func condition(kind, status, reason string, at time.Time) map[string]any {
+	return map[string]any{"conditions": []any{map[string]any{"type": "Approved", "status": "True"}, map[string]any{"type": kind, "status": status, "reason": reason, "message": "why", "lastTransitionTime": at.Format(time.RFC3339)}}}
+}
+
 // What has become of a request is one fact, whatever cert-manager or the API server says; and none of it stops the look.
 func TestJudgeRequest(t *testing.T) {
-	files, id, err := authority.Ask(nil)
-	if err != nil {
-		t.Fatal(err)
+	requested := func() (files authority.Files, id string, text []byte) {
+		files, id, err := authority.Ask(nil)
+		if err == nil {
+			text, err = authority.Request(files)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files, id, text
 	}
-	text, err := authority.Request(files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, _, err := authority.Ask(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	others, err := authority.Request(other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	condition := func(kind, status, reason string) map[string]any {
-		return map[string]any{"conditions": []any{map[string]any{"type": "Approved", "status": "True"}, map[string]any{"type": kind, "status": status, "reason": reason, "message": "why", "lastTransitionTime": changed.Format(time.RFC3339)}}}
-	}
+	files, id, text := requested()
+	_, _, others := requested()
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	certificate := map[string]any{"certificate": base64.StdEncoding.EncodeToString([]byte("rubbish"))}
-	gvk := shape.RequestKind
-	for name, test := range map[string]struct {
-		status map[string]any
-		text   []byte
-		issuer string
-		err    error
-		waits  bool
-		is     decide.AskedState
-		says   string
-	}{
+	for name, test := range map[string]judging{
 		"says nothing":       {is: decide.AskedPending},
-		"pending":            {status: condition("Ready", "False", "Pending"), is: decide.AskedPending, says: `Pending: "why"`},
-		"approved":           {status: condition("Approved", "True", "x"), is: decide.AskedPending},
-		"denied":             {status: condition("Denied", "True", "policy"), is: decide.AskedRefused, says: `Denied, policy: "why"`},
-		"not denied":         {status: condition("Denied", "False", "policy"), is: decide.AskedPending},
-		"invalid":            {status: condition("InvalidRequest", "True", "x"), is: decide.AskedRefused, says: "InvalidRequest"},
-		"failed":             {status: condition("Ready", "False", "Failed"), is: decide.AskedRefused, says: "Failed"},
+		"pending":            {status: condition("Ready", "False", "Pending", at), is: decide.AskedPending, says: `Pending: "why"`, at: at},
+		"approved":           {status: condition("Approved", "True", "x", at), is: decide.AskedPending, at: at},
+		"denied":             {status: condition("Denied", "True", "policy", at), is: decide.AskedRefused, says: `Denied, policy: "why"`, at: at},
+		"not denied":         {status: condition("Denied", "False", "policy", at), is: decide.AskedPending, at: at},
+		"invalid":            {status: condition("InvalidRequest", "True", "x", at), is: decide.AskedRefused, says: "InvalidRequest", at: at},
+		"failed":             {status: condition("Ready", "False", "Failed", at), is: decide.AskedRefused, says: "Failed", at: at},
 		"signed, unreadable": {status: certificate, is: decide.AskedRefused, says: "cannot be read"},
 		"of another key":     {text: others, is: decide.AskedRefused, says: "somebody else's"},
 		"of another issuer":  {issuer: "other", is: decide.AskedRefused, says: "somebody else's"},
 		"no text":            {text: []byte("x"), is: decide.AskedRefused, says: "somebody else's"},
 		"conditions of none": {status: map[string]any{"conditions": []any{"x", map[string]any{"type": int64(3)}}}, is: decide.AskedPending},
 		"missing":            {err: apierrors.NewNotFound(schema.GroupResource{}, "x"), is: decide.AskedNotSent},
-		"no cert-manager":    {err: &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}, is: decide.AskedNoKind},
+		"no cert-manager":    {err: &meta.NoKindMatchError{GroupKind: shape.RequestKind.GroupKind()}, is: decide.AskedNoKind},
 		"forbidden":          {err: apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no")), is: decide.AskedUnread, says: "forbidden"},
 		"no answer":          {waits: true, is: decide.AskedUnread, says: "deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				issuer := "corp"
-				if test.issuer != "" {
-					issuer = test.issuer
-				}
-				if test.text == nil {
-					test.text = text
-				}
-				o := shape.Cluster{Namespace: "n", Name: "main"}.CertificateRequest("r", test.text, time.Hour, issuer, "Issuer", "cert-manager.io", &v1alpha1.EtcdCluster{})
-				if test.status != nil {
-					o.Object["status"] = test.status
-				}
-				r := &Reconciler{Live: &answers{request: o, err: test.err, waits: test.waits, secret: corev1.Secret{Data: files}}}
-				s := &sight{cluster: &v1alpha1.EtcdCluster{}, asked: &keptAsked{Request: "r", Key: id, Issuer: corp}}
-				s.world.Want.Issuer, s.world.Authorities = corp, &decide.Authorities{Asked: &decide.Asked{Issuer: corp}}
-				ctx, cancel := context.WithTimeout(t.Context(), 3*asking)
-				defer cancel()
-				began := time.Now()
-				r.readAsked(ctx, s)
-				is := s.world.Authorities.Asked
-				if is.State != test.is || !strings.Contains(is.Why, test.says) || s.signature != nil {
-					t.Errorf("%+v", is)
-				}
-				if test.says != "" && test.status != nil && test.is == decide.AskedRefused && name != "signed, unreadable" && !is.At.Equal(changed) {
-					t.Errorf("it was refused at %s", is.At)
-				}
-				if d := time.Since(began); d > asking {
-					t.Errorf("that took %s", d)
-				}
-			})
+			synctest.Test(t, func(t *testing.T) { test.judge(t, files, id, text) })
 		})
+	}
+}
+
+func (j judging) judge(t *testing.T, files authority.Files, id string, text []byte) {
+	issuer := "corp"
+	if j.issuer != "" {
+		issuer = j.issuer
+	}
+	if j.text != nil {
+		text = j.text
+	}
+	o := shape.Cluster{Namespace: "n", Name: "main"}.CertificateRequest("r", text, time.Hour, issuer, "Issuer", "cert-manager.io", &v1alpha1.EtcdCluster{})
+	if j.status != nil {
+		o.Object["status"] = j.status
+	}
+	r := &Reconciler{Live: &answers{request: o, err: j.err, waits: j.waits, secret: corev1.Secret{Data: files}}}
+	s := &sight{cluster: &v1alpha1.EtcdCluster{}, asked: &keptAsked{Request: "r", Key: id, Issuer: corp}}
+	s.world.Want.Issuer, s.world.Authorities = corp, &decide.Authorities{Asked: &decide.Asked{Issuer: corp}}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*asking)
+	defer cancel()
+	began := time.Now()
+	r.readAsked(ctx, s)
+	if is := s.world.Authorities.Asked; is.State != j.is || !strings.Contains(is.Why, j.says) || s.signature != nil || !is.At.Equal(j.at) {
+		t.Errorf("%+v", is)
+	}
+	if d := time.Since(began); d > asking {
+		t.Errorf("that took %s", d)
 	}
 }
 
