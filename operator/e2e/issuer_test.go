@@ -46,7 +46,7 @@ func (h *hand) certified(i *issuer) func() error {
 				for _, c := range shown[1:] {
 					between.AddCert(c)
 				}
-				if _, err := shown[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+				if _, err := shown[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: h.time(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 					return err
 				}
 				if shown[0].NotAfter.After(own[0].NotAfter) {
