@@ -98,7 +98,7 @@ func TestDaemonsFoundedByAnIssuer(t *testing.T) {
 	r, _ := operator(h.c, -1, nil)
 	must(t, h.c.Create(t.Context(), object(t, h.ns, etcdCluster(h.name, "size: 3, version: 3.7.3, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: corp}}}"))))
 	settled := k.settled(t, &r)
-	settled(3*time.Minute, "founded", h.and(h.certified(h.issuer), h.ready(3, 3)))
+	settled(3*time.Minute, "founded", h.and(h.ready(3, 3), h.certified(h.issuer)))
 	settled(30*time.Second, "an application is let in", k.application(t, h.issuer).serves)
 	if err := k.application(t, newIssuer(t)).serves(); err == nil {
 		t.Error("a stranger is let in")

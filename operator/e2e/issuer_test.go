@@ -64,12 +64,16 @@ func (h *hand) certified(i *issuer) func() error {
 // waits says why the cluster does not say that it waits for an issuer.
 func (h *hand) waits(code, text string) func() error {
 	return func() error {
-		for _, b := range h.see().Status.Blockers {
+		ec := h.see()
+		if ec == nil {
+			return errors.New("there is no EtcdCluster")
+		}
+		for _, b := range ec.Status.Blockers {
 			if b.Code == code && strings.Contains(b.Sentence, text) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no %s with %q: %+v", code, text, h.see().Status.Blockers)
+		return fmt.Errorf("no %s with %q: %+v", code, text, ec.Status.Blockers)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestTwoOperators(t *testing.T) {
 		}
 		return h.ready(3, 3)()
 	})
-	g.founds(ns)
+	g.founds()
 	if n := second.looks(t.Context())["etcdcluster"]; n > 0 {
 		t.Fatal("both work")
 	}
@@ -112,9 +112,10 @@ func TestTwoOperators(t *testing.T) {
 }
 
 // founds has operators that began without cert-manager found a cluster by an issuer of it, once it is there.
-func (g *rig) founds(ns string) {
-	t := g.t
+func (g *rig) founds() {
+	t, ns := g.t, "signed"
 	t.Helper()
+	must(t, g.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
 	h := &hand{t: t, c: g.c, ns: ns, name: "signed", silent: map[string]bool{}}
 	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("signed", "size: 1, version: 3.6.16, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: corp}}}"))))
 	settled := func(what string, holds func() error) {
