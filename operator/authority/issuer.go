@@ -211,6 +211,8 @@ func Found(by *Signed, now time.Time) (Files, error) {
 }
 
 // load is pki.Load, where the clients' authority ends with the first of those that signed it.
+//
+// Errors: as of pki.Load; ErrForeign where what is shown behind its leaves is not its own, as after an edit.
 func load(dir string, now time.Time) (*pki.Authorities, error) {
 	all, err := pki.Load(dir, now)
 	if err != nil {
@@ -219,7 +221,12 @@ func load(dir string, now time.Time) (*pki.Authorities, error) {
 	var ends time.Time
 	for _, name := range []string{chainFile, issuerFile} {
 		signers, err := pki.ReadCertificates(filepath.Join(dir, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case errors.Is(err, pki.ErrPEM), err == nil && name == chainFile && !signers[0].Equal(all.Clients.Signing()):
+			return nil, fmt.Errorf("%s: %w", name, ErrForeign)
+		case err != nil:
 			return nil, err
 		}
 		for _, c := range signers {

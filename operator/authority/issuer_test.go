@@ -302,6 +302,13 @@ func TestIssuerThatEnds(t *testing.T) {
 	if want := at.Add(80 * 24 * time.Hour); due.Before(want) {
 		t.Errorf("it is due at %s", due)
 	}
+	for name, text := range map[string][]byte{chainFile: encode(issuer.ca), issuerFile: []byte("x")} { // edited
+		edited := maps.Clone(made)
+		edited[name] = text
+		if _, _, err := Issue(edited, leaves, host, at); !errors.Is(err, ErrForeign) {
+			t.Errorf("issued with another %s: %v", name, err)
+		}
+	}
 	later := at.Add(70 * 24 * time.Hour)
 	again, _, err := Issue(made, leaves, host, later)
 	if err != nil || !bytes.Equal(again["server.crt"], leaves["server.crt"]) {

@@ -4,13 +4,18 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"etcdadm.io/operator/reconcile"
+	"etcdadm.io/operator/shape"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -44,13 +49,31 @@ func (k *kubelet) application(t *testing.T, by *issuer) *writer {
 	return w
 }
 
-// serves says why not each member takes a write of the application.
+// serves says why not each member takes a write of the application, and gives it back.
 func (w *writer) serves() error {
 	w.client.CloseIdleConnections()
 	for n, address := range w.addresses {
-		if err := w.put(-n-1, address); err != nil {
+		err := w.put(-n-1, address)
+		if err == nil {
+			err = w.get(-n-1, address)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", address, err)
 		}
+	}
+	return nil
+}
+
+// get reads what put wrote.
+func (w *writer) get(i int, address string) error {
+	key := base64.StdEncoding.EncodeToString([]byte("k" + strconv.Itoa(i)))
+	answer, err := w.client.Post(fmt.Sprintf("https://%s:%d/v3/kv/range", address, shape.PortClient), "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if said, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(said), key) {
+		return fmt.Errorf("%s: %s %w", answer.Status, said, err)
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,8 +14,10 @@ import (
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 const byIssuer = "size: 3, version: 3.6.16, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: corp}}}"
@@ -151,6 +155,43 @@ func (h *hand) at(phase string, rotate int) func() error {
 	}
 }
 
+// asked is the request that is out.
+func (h *hand) asked() (is struct {
+	Tries int
+	Since time.Time
+}) {
+	secret, said := &corev1.Secret{}, struct{ Asked any }{Asked: &is}
+	must(h.t, h.c.Get(h.t.Context(), h.key(h.name+"-authorities"), secret))
+	must(h.t, json.Unmarshal([]byte(secret.Annotations[shape.AnnotationAuthorities]), &said))
+	return is
+}
+
+// A request that cannot be made, as while cert-manager's webhook is down, is told, and holds nothing else up.
+func TestRequestCannotBeMade(t *testing.T) {
+	h := newHand(t)
+	requests(t, h.c)
+	h.issuer = newIssuer(t)
+	r, _ := operator(h.c, -1, nil)
+	life()[0].do(h)
+	must(t, h.settle(r, "create", h.ready(3, 3)))
+	works := r.Writer.Client
+	r.Writer.Client = interceptor.NewClient(works.(client.WithWatch), interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if o.GetObjectKind().GroupVersionKind() == shape.RequestKind {
+			return apierrors.NewInternalError(errors.New("failed calling webhook"))
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	h.patch(`{"spec":{"size":5,"tls":{"clients":{"issuerRef":{"name":"corp"}}}}}`)
+	must(t, h.settle(r, "told, and grown", h.and(h.waits("IssuerWaits", "failed calling webhook"), func() error {
+		if ec := h.see(); ec.Status.Voters != 5 {
+			return fmt.Errorf("%d voters", ec.Status.Voters)
+		}
+		return nil
+	})))
+	r.Writer.Client = works
+	must(t, h.settle(r, "by the issuer", h.and(h.ready(5, 5), h.certified(h.issuer), h.at("done", 0))))
+}
+
 // An issuer that does not sign, or signs what does not serve, is asked again, later and later, and then no more before a person says
 // so. The cluster goes on meanwhile, and grows.
 func TestIssuerRefuses(t *testing.T) {
@@ -161,6 +202,7 @@ func TestIssuerRefuses(t *testing.T) {
 	life()[0].do(h)
 	must(t, h.settle(r, "create", h.ready(3, 3)))
 	first, _ := h.authorities()
+	var since time.Time
 	h.patch(`{"spec":{"tls":{"clients":{"issuerRef":{"name":"corp"}}}}}`)
 	for n, test := range []struct{ does, says string }{
 		{"denied", "Denied, policy.example"}, {"failed", "Failed"}, {"invalid", "InvalidRequest"}, {"leaf", "is no authority's"}, {"key", "for another key"},
@@ -169,8 +211,13 @@ func TestIssuerRefuses(t *testing.T) {
 		h.issuer.does = test.does
 		h.skip += 25 * time.Hour
 		must(t, h.settle(r, test.does, h.waits("IssuerRefuses", test.says)))
-		if len(h.issuer.seen) != n+1 {
-			t.Fatalf("%s: %d requests", test.does, len(h.issuer.seen))
+		if len(h.issuer.seen) != n+1 || h.asked().Tries != n+1 {
+			t.Fatalf("%s: %d requests, %+v", test.does, len(h.issuer.seen), h.asked())
+		}
+		if n == 0 {
+			since = h.asked().Since
+		} else if is := h.asked().Since; !is.Equal(since) {
+			t.Errorf("%s: asked since %s, and first since %s", test.does, is, since)
 		}
 		if n == 2 {
 			h.patch(`{"spec":{"size":5}}`)
