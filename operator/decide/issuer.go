@@ -26,6 +26,14 @@ func (i Issuer) String() string {
 	return i.Kind + " " + i.Name
 }
 
+// flag is the issuer as --issuers has it.
+func (i Issuer) flag() string {
+	if i.Group == "cert-manager.io" {
+		return i.Kind + "/" + i.Name
+	}
+	return i.Kind + "." + i.Group + "/" + i.Name
+}
+
 // Asked is the request for the certificate of the next clients' authority, whose key lies beside the others.
 type Asked struct {
 	// Request is its name, and Issuer whom it asks.
@@ -83,6 +91,9 @@ func (w *World) signed(d *Decision, meanwhile string) bool {
 	switch {
 	case issuer == (Issuer{}):
 		return true
+	case w.Want.IssuerBarred:
+		d.wait(IssuerBarred, fmt.Sprintf("this operator may not ask %s to sign the clients' authority: name another issuer, or have %s added to the operator's --issuers. %s", issuer, issuer.flag(), meanwhile))
+		return false
 	case k == nil || k.Issuer != issuer:
 		return ask(1, fmt.Sprintf("%s is to sign the clients' authority", issuer))
 	case w.Want.Rotate > k.Rotate: // a key that was made before a person asked for others is none of those

@@ -18,7 +18,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere=claims
+//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x alpha=Y issuer=corp barred automatic from=NAME|proven elsewhere=claims
 //	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked          without the line there is one, with the next number above all hosts
 //	budget 2
 //	spec count=3 hosts=1,2,3 hold                  without the line none is written
@@ -229,7 +229,7 @@ func wantOf(t *testing.T, args map[string]string) Want {
 	w := Want{
 		Spec:  cluster.Spec{MemberCount: number(args["size"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute},
 		Spare: number(args["spare"]), ReplaceAfter: 5 * time.Minute, Paused: has(args, "paused"), Hibernate: has(args, "hibernate"),
-		Rotate: number(args["rotate"]), Issuer: issuerOf(args["issuer"]), RotationGrace: 10 * time.Minute, Backup: has(args, "backup"), Drills: has(args, "drills"), Volumes: KeepUnproven,
+		Rotate: number(args["rotate"]), Issuer: issuerOf(args["issuer"]), IssuerBarred: has(args, "barred"), RotationGrace: 10 * time.Minute, Backup: has(args, "backup"), Drills: has(args, "drills"), Volumes: KeepUnproven,
 	}
 	if has(args, "volumes") {
 		w.Volumes = Volumes(args["volumes"])
@@ -254,7 +254,7 @@ func wantOf(t *testing.T, args map[string]string) Want {
 		w.From.Elsewhere, w.From.Claims = true, args["elsewhere"] == "claims"
 	}
 	if has(args, "unsupported") {
-		w.Unsupported = []string{args["unsupported"]}
+		w.Unsupported = []Field{{args["unsupported"], args["alpha"]}}
 	}
 	return w
 }

@@ -114,6 +114,7 @@ const (
 	AuthorityEnded   Code = "AuthorityEnded"
 	IssuerWaits      Code = "IssuerWaits"   // the issuer of spec.tls.clients is asked
 	IssuerRefuses    Code = "IssuerRefuses" // it did not sign, or not what serves
+	IssuerBarred     Code = "IssuerBarred"  // the operator may not ask it
 	StepFailed       Code = "StepFailed"
 	Rolling          Code = "Rolling"  // a host's pod is being replaced
 	RollHeld         Code = "RollHeld" // pods are to be replaced, and something is in the way

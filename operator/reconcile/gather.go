@@ -128,7 +128,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 		}
 	}
 	w.Since = ec.CreationTimestamp.Time
-	s.want()
+	s.want(r.Alpha, r.Issuers)
 	w.Want.RotationGrace = r.RotationGrace
 	s.describe()
 	s.rotation()
@@ -189,8 +189,8 @@ func (s *sight) host(o client.Object) *hostObjects {
 	return s.hosts[n]
 }
 
-// want reads what the EtcdCluster asks for.
-func (s *sight) want() {
+// want reads what the EtcdCluster asks for, by an operator that has this on and may ask those.
+func (s *sight) want(on Alpha, may Issuers) {
 	spec, w := s.cluster.Spec, &s.world.Want
 	w.Spec = cluster.Spec{MemberCount: int(spec.Size), Options: map[string]string{skipSANs: "true"}, DeadAfter: spec.ReplaceAfter.Or(defaultReplaceAfter)}
 	maps.Copy(w.Spec.Options, spec.Options)
@@ -216,6 +216,7 @@ func (s *sight) want() {
 		w.Rotate = int(spec.TLS.Rotate)
 	}
 	w.Issuer = issuerOf(spec.TLS)
+	w.IssuerBarred = w.Issuer != (decide.Issuer{}) && !may.allow(w.Issuer)
 	if b := spec.Bootstrap; b != nil && b.Restore != nil {
 		w.From = &decide.Origin{Backup: string(b.Restore.Backup), NewestProven: b.Restore.NewestProven}
 	}
@@ -226,13 +227,16 @@ func (s *sight) want() {
 		w.Deleted = at.Time
 	}
 	for _, f := range []struct {
-		name string
-		said bool
+		name  string
+		said  bool
+		alpha string // the name in --alpha by which it is on; empty: there is none
+		on    bool
 	}{
-		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil},
+		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil, "ClientIssuer", on.ClientIssuer},
+		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil, "", false},
 	} {
-		if f.said {
-			w.Unsupported = append(w.Unsupported, "spec."+f.name)
+		if f.said && !f.on {
+			w.Unsupported = append(w.Unsupported, decide.Field{Name: "spec." + f.name, Alpha: f.alpha})
 		}
 	}
 	if b := spec.Backup; b != nil { // hosts have no identity that opens what was encrypted
