@@ -2,6 +2,7 @@ package authority
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -17,7 +18,7 @@ import (
 
 // The clients' authority may be signed by an issuer in place of itself; docs/adr/044-an-issuer-for-the-client-side.md says why.
 // Its key is made here. Beside the files of all authorities lie then what a leaf shows behind itself, which are the authority's
-// certificate and those between it and the issuer's own, and the issuer's own, which is trusted as well.
+// certificate and those between it and the issuer's own, and the issuer's own, which is trusted where a person asks for it.
 const (
 	askedKey   = pki.ClientsCA + ".asked.key" // of a request that is out
 	chainFile  = pki.ClientsCA + ".chain.crt"
@@ -72,52 +73,88 @@ func Requests(text []byte) string {
 	return pki.KeyID(request.PublicKey)
 }
 
-// Signed is the clients' authority as an issuer signed it.
+// Answer is what an issuer gave: PEM with the authority's certificate and those between, in any order, and of the issuer's own, if it
+// came. Trusted: whoever the issuer signs for is to be let in as well.
+type Answer struct {
+	Certificate, Own []byte
+	Trusted          bool
+}
+
+// Signed is the clients' authority as an issuer signed it: its own certificate, and the way from there to the issuer's own, in order.
 type Signed struct {
-	key           []byte
-	own           *x509.Certificate
-	between, tops []*x509.Certificate
+	key     []byte
+	own     *x509.Certificate
+	between []*x509.Certificate
+	top     *x509.Certificate // nil: it did not come
+	trusted bool
 }
 
 // ErrUnfit says that what an issuer signed does not serve as the clients' authority.
 var ErrUnfit = errors.New("it does not serve")
 
-// Take looks at what an issuer gave for the key that was asked for, as if a stranger had made it: certificate is PEM with the
-// authority's own and those between, in any order, and ca the issuer's own, if it came. h is any host, whose leaves are tried.
+func unfit(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrUnfit, fmt.Sprintf(format, args...))
+}
+
+// Each handshake shows the way, and it lies in each Secret: so much of it at most.
+const (
+	longestWay  = 8
+	largestWay  = 32 << 10
+	largestText = 512 << 10 // of an answer
+)
+
+// Take looks at what an issuer gave for the key that was asked for, as if a stranger had made it. What of it lies on the way from the
+// authority to the issuer's own certificate is kept, and nothing else. h is any host, whose leaves are tried.
 //
 // Errors: ErrUnfit, with why; pki.ErrNoKey.
-func Take(files Files, certificate, ca []byte, h Host, now time.Time) (*Signed, error) {
-	unfit := func(format string, args ...any) (*Signed, error) {
-		return nil, fmt.Errorf("%w: %s", ErrUnfit, fmt.Sprintf(format, args...))
-	}
-	s := &Signed{key: files[askedKey]}
+func Take(files Files, answer Answer, h Host, now time.Time) (*Signed, error) {
+	s := &Signed{key: files[askedKey], trusted: answer.Trusted}
 	public, err := pki.PublicKey(s.key)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", askedKey, pki.ErrNoKey)
 	}
-	all, err := pki.ParseCertificates(certificate)
-	if err != nil {
-		return unfit("the certificate cannot be read")
+	if len(answer.Certificate)+len(answer.Own) > largestText {
+		return nil, unfit("the answer has more than %d KiB", largestText>>10)
 	}
-	if len(bytes.TrimSpace(ca)) > 0 {
-		if s.tops, err = pki.ParseCertificates(ca); err != nil {
-			return unfit("the issuer's own certificate (status.ca) cannot be read")
+	all, err := pki.ParseCertificates(answer.Certificate)
+	if err != nil {
+		return nil, unfit("the certificate cannot be read")
+	}
+	var tops []*x509.Certificate
+	if len(bytes.TrimSpace(answer.Own)) > 0 {
+		if tops, err = pki.ParseCertificates(answer.Own); err != nil {
+			return nil, unfit("the issuer's own certificate (status.ca) cannot be read")
 		}
 	}
 	for _, c := range all {
-		switch {
-		case pki.SameKey(c.PublicKey, public):
+		if pki.SameKey(c.PublicKey, public) {
 			s.own = c
-		case c.CheckSignatureFrom(c) == nil: // a root is shown by nobody
-		case !slices.ContainsFunc(s.between, c.Equal):
-			s.between = append(s.between, c)
 		}
 	}
 	if s.own == nil {
-		return unfit("the certificate is for another key")
+		return nil, unfit("the certificate is for another key")
 	}
-	s.tops = slices.DeleteFunc(s.tops, s.own.Equal)
-	for _, c := range s.all() {
+	if tops = slices.DeleteFunc(tops, s.own.Equal); s.trusted && len(tops) == 0 {
+		return nil, unfit("the issuer does not tell its own certificate (status.ca), by which spec.tls.clients.trustIssuer would let others in")
+	}
+	if err := lasts(now, s.own); err != nil {
+		return nil, err
+	}
+	if err := s.way(slices.DeleteFunc(all, s.own.Equal), tops, h, now); err != nil {
+		return nil, err
+	}
+	if err := lasts(now, s.all()...); err != nil {
+		return nil, err
+	}
+	if n := len(encode(s.all()...)); len(s.all()) > longestWay || n > largestWay {
+		return nil, unfit("the way to the issuer's own certificate is of %d certificates, and %d KiB", len(s.all()), n>>10)
+	}
+	return s, nil
+}
+
+// lasts says why not each of these signs for long enough.
+func lasts(now time.Time, all ...*x509.Certificate) error {
+	for _, c := range all {
 		switch {
 		case !pki.SignsCertificates(c):
 			return unfit("the certificate of %q is no authority's: the issuer has to sign with isCA", c.Subject)
@@ -127,29 +164,83 @@ func Take(files Files, certificate, ca []byte, h Host, now time.Time) (*Signed, 
 			return unfit("the certificate of %q ends at %s, and %s are needed", c.Subject, c.NotAfter.UTC().Format(time.RFC3339), duration.Format(LeastLife))
 		}
 	}
-	if err := s.try(h, now); err != nil {
-		return unfit("who trusts the issuer alone would not trust the members: %v", err)
-	}
-	return s, nil
+	return nil
 }
 
-// try issues leaves by it, as they would be, and has them verified by who trusts the issuer's own certificate alone.
-func (s *Signed) try(h Host, now time.Time) error {
-	return within(s.files(), func(dir string) error {
+// way finds the way from the authority to one of the issuer's own certificates, the one that lasts longest: leaves are issued by the
+// authority, as they would be, and verified by who trusts the issuer's own certificates alone. Of an issuer that does not tell one
+// it is whoever signed the last one.
+func (s *Signed) way(others, tops []*x509.Certificate, h Host, now time.Time) error {
+	made, err := s.leaves(h, now)
+	if err != nil {
+		return unfit("it issues no certificates: %v", err)
+	}
+	if len(tops) == 0 {
+		for last := s.own; last.CheckSignatureFrom(last) != nil && len(s.between) < longestWay; last = s.between[len(s.between)-1] {
+			i := slices.IndexFunc(others, func(c *x509.Certificate) bool {
+				return last.CheckSignatureFrom(c) == nil && c.CheckSignatureFrom(c) != nil
+			})
+			if i < 0 {
+				break
+			}
+			s.between, others = append(s.between, others[i]), slices.Delete(slices.Clone(others), i, i+1)
+		}
+		return nil
+	}
+	chains, err := verify(made[0], append([]*x509.Certificate{s.own}, others...), tops, now)
+	for _, chain := range chains { // the leaf, the authority, those between, and the issuer's own
+		if n := len(chain); n > 2 && chain[1].Equal(s.own) && (s.top == nil || longer(chain[2:], s.all()[1:])) {
+			s.between, s.top = chain[2:n-1], chain[n-1]
+		}
+	}
+	if err == nil && s.top == nil {
+		err = errors.New("the authority is on no way to the issuer's own certificate")
+	}
+	for _, leaf := range made {
+		if err == nil {
+			_, err = verify(leaf, append([]*x509.Certificate{s.own}, s.between...), []*x509.Certificate{s.top}, now)
+		}
+	}
+	if err != nil {
+		return unfit("who trusts the issuer alone would not trust the members: %v", err)
+	}
+	return nil
+}
+
+// longer says which of two ways is to be had: the one that lasts longer, and of equal ones that of which more is shown.
+func longer(way, than []*x509.Certificate) bool {
+	first := func(all []*x509.Certificate) time.Time {
+		return slices.MinFunc(all, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
+	}
+	return cmp.Or(first(way).Compare(first(than)), len(way)-len(than)) > 0
+}
+
+func verify(leaf *x509.Certificate, between, tops []*x509.Certificate, now time.Time) (chains [][]*x509.Certificate, err error) {
+	roots, others := x509.NewCertPool(), x509.NewCertPool()
+	for _, c := range tops {
+		roots.AddCert(c)
+	}
+	for _, c := range between {
+		others.AddCert(c)
+	}
+	for _, usage := range leaf.ExtKeyUsage {
+		if chains, err = leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: others, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+			return nil, err
+		}
+	}
+	return chains, nil
+}
+
+// leaves are those of a host by this authority, with keys of nobody.
+func (s *Signed) leaves(h Host, now time.Time) (out []*x509.Certificate, err error) {
+	err = within(s.files(), func(dir string) error {
 		a, err := pki.LoadAuthority(dir, pki.ClientsCA, now)
 		if err != nil {
 			return err
 		}
-		public, err := pki.PublicKey(s.key) // of anybody
+		public, err := pki.PublicKey(s.key)
 		if err != nil {
 			return err
-		}
-		tops, between := x509.NewCertPool(), x509.NewCertPool()
-		for _, c := range s.tops {
-			tops.AddCert(c)
-		}
-		for _, c := range append([]*x509.Certificate{s.own}, s.between...) {
-			between.AddCert(c)
 		}
 		for _, l := range leaves {
 			if l.of(&pki.Authorities{Clients: a}) != a {
@@ -163,37 +254,40 @@ func (s *Signed) try(h Host, now time.Time) error {
 			if err != nil {
 				return err
 			}
-			if len(s.tops) == 0 {
-				continue
-			}
-			for _, usage := range leaf.ExtKeyUsage {
-				if _, err := leaf.Verify(x509.VerifyOptions{Roots: tops, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
-					return err
-				}
-			}
+			out = append(out, leaf)
 		}
 		return nil
 	})
+	return out, err
 }
 
 func (s *Signed) all() []*x509.Certificate {
-	return slices.Concat([]*x509.Certificate{s.own}, s.between, s.tops)
+	out := append([]*x509.Certificate{s.own}, s.between...)
+	if s.top != nil {
+		out = append(out, s.top)
+	}
+	return out
 }
 
-// files are those of the clients' authority.
-func (s *Signed) files() Files {
-	encode := func(all ...*x509.Certificate) (out []byte) {
-		for _, c := range all {
-			out = append(out, pki.CertificatePEM(c)...)
-		}
-		return out
+func encode(all ...*x509.Certificate) (out []byte) {
+	for _, c := range all {
+		out = append(out, pki.CertificatePEM(c)...)
 	}
+	return out
+}
+
+// files are those of the clients' authority. Members let in who has a certificate of it, and of the issuer's own only where that is
+// asked for: who has the key of a former authority of the same issuer would be let in as long as that lasts.
+func (s *Signed) files() Files {
 	out := Files{
-		pki.ClientsCA + ".crt": encode(append([]*x509.Certificate{s.own}, s.tops...)...), pki.ClientsCA + ".key": s.key,
+		pki.ClientsCA + ".crt": encode(s.own), pki.ClientsCA + ".key": s.key,
 		chainFile: encode(append([]*x509.Certificate{s.own}, s.between...)...),
 	}
-	if len(s.tops) > 0 {
-		out[issuerFile] = encode(s.tops...)
+	if s.top != nil {
+		out[issuerFile] = encode(s.top)
+	}
+	if s.trusted && s.top != nil {
+		out[pki.ClientsCA+".crt"] = encode(s.own, s.top)
 	}
 	return out
 }
@@ -210,11 +304,14 @@ func Found(by *Signed, now time.Time) (Files, error) {
 	return files, err
 }
 
-// load is pki.Load, where the clients' authority ends with the first of those that signed it.
+// load is pki.Load, and of the zero time pki.LoadUndated, where the clients' authority ends with the first of those that signed it.
 //
 // Errors: as of pki.Load; ErrForeign where what is shown behind its leaves is not its own, as after an edit.
 func load(dir string, now time.Time) (*pki.Authorities, error) {
-	all, err := pki.Load(dir, now)
+	all, err := pki.LoadUndated(dir)
+	if !now.IsZero() {
+		all, err = pki.Load(dir, now)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -237,6 +334,8 @@ func load(dir string, now time.Time) (*pki.Authorities, error) {
 	}
 	if !ends.IsZero() {
 		all.Clients = all.Clients.Until(ends)
+	}
+	if !now.IsZero() {
 		err = all.Clients.Check(now)
 	}
 	return all, err

@@ -28,6 +28,8 @@ type Certificates struct {
 	// Due is when two thirds of the life of the first one that signs are over, and Ends when it ends; zero: none signs.
 	Due  time.Time `json:"due,omitzero"`
 	Ends time.Time `json:"ends,omitzero"`
+	// OtherEnds is when the first of those ends that are to sign next, or signed before; zero: there are none.
+	OtherEnds time.Time `json:"otherEnds,omitzero"`
 }
 
 // Equal reports whether both are the same certificates.
@@ -35,12 +37,41 @@ func (c Certificates) Equal(o Certificates) bool {
 	return slices.Equal(c.Trusts, o.Trusts) && slices.Equal(c.Signs, o.Signs)
 }
 
-// Describe says which certificates the files are.
+// Describe says which certificates the files are, whatever their dates: one that has ended is what it was.
 //
-// Errors: what pki.Load refuses, such as an authority that has ended, or a key that is none of its certificates'.
-func Describe(files Files, now time.Time) (out Certificates, err error) {
+// Errors: what pki.LoadUndated refuses, such as a key that is none of its certificates'; ErrForeign.
+func Describe(files Files) (Certificates, error) {
+	out, err := describe(files)
+	if err != nil {
+		return out, err
+	}
+	switch trust, sign := Rotating(files); {
+	case trust:
+		next, err := describe(Sign(files))
+		out.OtherEnds = next.Ends
+		return out, err
+	case sign:
+		if former, err := describe(unsign(files)); err == nil { // else nobody needs them
+			out.OtherEnds = former.Ends
+		}
+	}
+	return out, nil
+}
+
+// unsign has those sign that signed before. What an issuer gave for them is not known any more.
+func unsign(files Files) Files {
+	out := maps.Clone(files)
+	for _, name := range names {
+		move(out, files, name+".key", name+".before.key")
+	}
+	delete(out, chainFile)
+	delete(out, issuerFile)
+	return out
+}
+
+func describe(files Files) (out Certificates, err error) {
 	err = within(files, func(dir string) error {
-		all, err := load(dir, now)
+		all, err := load(dir, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -80,7 +111,7 @@ func Rotating(files Files) (trust, sign bool) {
 	return trust, sign && !trust
 }
 
-// Next makes the next authorities, and trusts both. Their keys sign nothing yet. by is the clients' one where an issuer signed it;
+// Next makes the next authorities, and trusts both. Their keys sign nothing yet. Those that were to sign next and did not are gone. by is the clients' one where an issuer signed it;
 // nil: it signs itself.
 func Next(files Files, by *Signed, now time.Time) (Files, error) {
 	made, err := Found(by, now)
@@ -89,7 +120,11 @@ func Next(files Files, by *Signed, now time.Time) (Files, error) {
 	}
 	out := maps.Clone(files)
 	for _, name := range names {
-		out[name+".crt"] = join(files[name+".crt"], made[name+".crt"])
+		former, err := without(files[name+".crt"], files[name+".next.key"])
+		if err != nil {
+			return nil, fmt.Errorf("%s.next.key: %w", name, err)
+		}
+		out[name+".crt"] = join(former, made[name+".crt"])
 		out[name+".next.key"] = made[name+".key"]
 		delete(out, name+".before.key")
 	}
@@ -97,6 +132,19 @@ func Next(files Files, by *Signed, now time.Time) (Files, error) {
 	move(out, made, nextIssuer, issuerFile)
 	delete(out, askedKey)
 	return out, nil
+}
+
+// without has the certificates but those of a key; nil: all.
+func without(certificates, key []byte) (out []byte, err error) {
+	if key == nil {
+		return certificates, nil
+	}
+	public, err := pki.PublicKey(key)
+	if err != nil {
+		return nil, err
+	}
+	all, err := pki.ParseCertificates(certificates)
+	return encode(slices.DeleteFunc(all, func(c *x509.Certificate) bool { return pki.SameKey(c.PublicKey, public) })...), err
 }
 
 // move has a file be what another one is; missing: likewise.
@@ -123,11 +171,11 @@ func Sign(files Files) Files {
 	return out
 }
 
-// Drop trusts nobody any more but who signs.
-func Drop(files Files, now time.Time) (Files, error) {
+// Drop trusts nobody any more but who signs; and, where it is trusted, the issuer that signed the clients' one.
+func Drop(files Files, issuerTrusted bool) (Files, error) {
 	out := maps.Clone(files)
 	err := within(files, func(dir string) error {
-		all, err := load(dir, now)
+		all, err := load(dir, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -136,7 +184,7 @@ func Drop(files Files, now time.Time) (Files, error) {
 				return fmt.Errorf("no key of %s is here", a.Name())
 			}
 			out[a.Name()+".crt"] = []byte(pki.CertificatePEM(a.Signing()))
-			if a == all.Clients {
+			if a == all.Clients && issuerTrusted {
 				out[a.Name()+".crt"] = join(out[a.Name()+".crt"], files[issuerFile])
 			}
 		}
@@ -216,12 +264,12 @@ func setAside(out, files Files) {
 // those of an earlier time.
 var ErrForeign = errors.New("hosts show certificates of other authorities than these")
 
-// Vouch says whether these authorities trust what a host shows. What has ended is shown to nobody.
+// Vouch says whether these authorities, whatever their dates, trust what a host shows. What has ended is shown to nobody.
 //
 // Errors: ErrForeign.
 func Vouch(authorities, leaves Files, now time.Time) error {
 	return within(authorities, func(dir string) error {
-		all, err := load(dir, now)
+		all, err := load(dir, time.Time{})
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func TestRotation(t *testing.T) {
 	first := step(Create(now))
 	trust := step(Next(first, nil, now))
 	sign := Sign(trust)
-	drop := step(Drop(sign, now))
+	drop := step(Drop(sign, false))
 	done := Forget(drop)
 	var shown []Files
 	var had Files
@@ -62,7 +62,7 @@ func TestRotation(t *testing.T) {
 		if len(got) != 13 {
 			t.Errorf("step %d: with the leaves are %v", i, slices.Sorted(maps.Keys(got)))
 		}
-		is, err := Describe(files, now)
+		is, err := Describe(files)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestLostKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if is, err := Describe(trust, now); err != nil || len(is.Trusts) != 6 || len(is.Signs) != 0 || !is.Due.IsZero() {
+	if is, err := Describe(trust); err != nil || len(is.Trusts) != 6 || len(is.Signs) != 0 || !is.Due.IsZero() {
 		t.Errorf("%+v, %v", is, err)
 	}
 	kept, next, err := Issue(trust, had, host, now)

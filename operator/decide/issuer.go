@@ -17,6 +17,14 @@ type Issuer struct {
 	Name  string `json:"name,omitempty"`
 	Kind  string `json:"kind,omitempty"`
 	Group string `json:"group,omitempty"`
+	// Trusted: whoever it signs for is let in as well.
+	Trusted bool `json:"trusted,omitempty"`
+}
+
+// Ref is the issuer as a request names it.
+func (i Issuer) Ref() Issuer {
+	i.Trusted = false
+	return i
 }
 
 func (i Issuer) String() string {

@@ -95,10 +95,18 @@ func (w *World) rotate(d *Decision) {
 	case asked:
 		a.begin(cluster.RotateTrust, false, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
 	case other:
-		a.begin(cluster.RotateTrust, false, fmt.Sprintf("by spec.tls.clients %s signs the clients' authority, and %s signed it", who(w.Want.Issuer), who(a.Issuer)))
+		a.begin(cluster.RotateTrust, false, others(w.Want.Issuer, a.Issuer))
 	case a.There && a.due(w.Now) && d.idle() && len(d.Waits) == 0 && w.fresh().AllUp: // there are years for it
 		a.begin(cluster.RotateTrust, true, "two thirds of the authorities' life are over")
 	}
+}
+
+// others says in what the clients' authority is to be another one.
+func others(wanted, is Issuer) string {
+	if wanted.Ref() == is.Ref() {
+		return fmt.Sprintf("spec.tls.clients.trustIssuer is %v, and was %v", wanted.Trusted, is.Trusted)
+	}
+	return fmt.Sprintf("by spec.tls.clients %s signs the clients' authority, and %s signed it", who(wanted), who(is))
 }
 
 func who(i Issuer) string {

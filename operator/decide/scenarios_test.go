@@ -18,7 +18,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x alpha=Y issuer=corp barred automatic from=NAME|proven elsewhere=claims
+//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x alpha=Y issuer=corp+trusted barred automatic from=NAME|proven elsewhere=claims
 //	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked          without the line there is one, with the next number above all hosts
 //	budget 2
 //	spec count=3 hosts=1,2,3 hold                  without the line none is written
@@ -327,7 +327,8 @@ func issuerOf(name string) Issuer {
 	if name == "" {
 		return Issuer{}
 	}
-	return Issuer{Name: name, Kind: "Issuer", Group: "cert-manager.io"}
+	name, trusted := strings.CutSuffix(name, "+trusted")
+	return Issuer{Name: name, Kind: "Issuer", Group: "cert-manager.io", Trusted: trusted}
 }
 
 func toldOf(args map[string]string) *Told {

@@ -96,7 +96,7 @@ func TestDaemonsByAnIssuer(t *testing.T) {
 	}
 	w := k.write(t, 3)
 	r, _ = operator(h.c, 1, nil)
-	h.patch(`{"spec":{"tls":{"clients":{"issuerRef":{"name":"corp"}}}}}`)
+	h.patch(`{"spec":{"tls":{"clients":{"issuerRef":{"name":"corp"},"trustIssuer":true}}}}`)
 	settled(6*time.Minute, "by the issuer", h.and(h.certified(h.issuer), h.at("done", 0), h.ready(3, 3)))
 	w.end()
 	t.Logf("%d writes, %d at the second try", w.done, w.retried)
@@ -119,7 +119,7 @@ func TestDaemonsFoundedByAnIssuer(t *testing.T) {
 	h.issuer = newIssuer(t)
 	k := daemons(t, h)
 	r, _ := operator(h.c, -1, nil)
-	must(t, h.c.Create(t.Context(), object(t, h.ns, etcdCluster(h.name, "size: 3, version: 3.7.3, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: corp}}}"))))
+	must(t, h.c.Create(t.Context(), object(t, h.ns, etcdCluster(h.name, "size: 3, version: 3.7.3, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: corp}, trustIssuer: true}}"))))
 	settled := k.settled(t, &r)
 	settled(3*time.Minute, "founded", h.and(h.ready(3, 3), h.certified(h.issuer)))
 	settled(30*time.Second, "an application is let in", k.application(t, h.issuer).serves)

@@ -23,12 +23,16 @@ import (
 const byIssuer = "size: 3, version: 3.6.16, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: corp}}}"
 
 // certified says why not all of the client side is as its issuer has it: leaves show the whole way to it, its own certificate is
-// trusted beside the clients' authority, and who trusts it alone trusts the members.
+// trusted where that is asked for and else nowhere, and who trusts it alone trusts the members.
 func (h *hand) certified(i *issuer) func() error {
 	return func() error {
 		files, _ := h.authorities()
 		own := certificates(h.t, files["etcd-clients-ca.crt"])
-		if len(own) != 2 || own[0].CheckSignatureFrom(i.ca) != nil || !own[1].Equal(i.root) {
+		want, c := 1, h.see().Spec.TLS.Clients
+		if c.TrustIssuer {
+			want = 2
+		}
+		if len(own) != want || own[0].CheckSignatureFrom(i.ca) != nil || c.TrustIssuer && !own[1].Equal(i.root) {
 			return fmt.Errorf("trusted are %d certificates", len(own))
 		}
 		bundle := &corev1.ConfigMap{}
@@ -134,6 +138,10 @@ func TestIssuerOfARunningCluster(t *testing.T) {
 	other.seen, h.issuer = h.issuer.seen, other
 	h.patch(`{"spec":{"tls":{"clients":{"issuerRef":{"name":"other","kind":"ClusterIssuer"}}}}}`)
 	must(t, h.settle(r, "by another one", h.and(h.ready(3, 3), h.certified(h.issuer), h.at("done", 0))))
+	h.patch(`{"spec":{"tls":{"clients":{"trustIssuer":true}}}}`)
+	must(t, h.settle(r, "the issuer is trusted", h.and(h.ready(3, 3), h.certified(h.issuer), h.at("done", 0))))
+	h.patch(`{"spec":{"tls":{"clients":{"trustIssuer":null}}}}`)
+	must(t, h.settle(r, "and no more", h.and(h.ready(3, 3), h.certified(h.issuer), h.at("done", 0))))
 	h.patch(`{"spec":{"tls":{"clients":null}}}`)
 	must(t, h.settle(r, "by itself", h.and(h.ready(3, 3), h.at("done", 0), func() error {
 		files, _ := h.authorities()

@@ -44,7 +44,7 @@ func issuerOf(t *v1alpha1.TLS) decide.Issuer {
 		return decide.Issuer{}
 	}
 	ref := t.Clients.IssuerRef
-	out := decide.Issuer{Name: ref.Name, Kind: ref.Kind, Group: ref.Group}
+	out := decide.Issuer{Name: ref.Name, Kind: ref.Kind, Group: ref.Group, Trusted: t.Clients.TrustIssuer}
 	if out.Group == "" {
 		out.Group = shape.IssuerGroup
 	}
@@ -85,7 +85,7 @@ func (r *Reconciler) judge(ctx context.Context, s *sight) (is decide.AskedState,
 	request := read(o)
 	at = request.at
 	switch {
-	case authority.Requests(request.text) != k.Key || request.issuer != k.Issuer:
+	case authority.Requests(request.text) != k.Key || request.issuer != k.Issuer.Ref():
 		return decide.AskedRefused, "somebody else's request has that name", at, nil
 	case request.refused != "":
 		return decide.AskedRefused, request.refused, at, nil
@@ -98,7 +98,7 @@ func (r *Reconciler) judge(ctx context.Context, s *sight) (is decide.AskedState,
 	}
 	c := s.shape
 	host := authority.Host{Cluster: c.ClusterName(), Name: c.Host(1), DNS: []string{c.HostDNS(1)}, Served: c.ServedDNS()}
-	s.signature, err = authority.Take(secret.Data, request.certificate, request.ca, host, s.world.Now)
+	s.signature, err = authority.Take(secret.Data, authority.Answer{Certificate: request.certificate, Own: request.ca, Trusted: k.Issuer.Trusted}, host, s.world.Now)
 	switch {
 	case errors.Is(err, authority.ErrUnfit):
 		return decide.AskedRefused, err.Error(), at, nil
@@ -254,7 +254,7 @@ func (r *Reconciler) foundAuthorities(ctx context.Context, s *sight, step decide
 	if err != nil {
 		return err
 	}
-	is, err := authority.Describe(files, s.world.Now)
+	is, err := authority.Describe(files)
 	if err != nil {
 		return err
 	}

@@ -54,14 +54,15 @@ func (a *answers) Get(ctx context.Context, _ client.ObjectKey, o client.Object, 
 
 // judging is a request in a state that a test gives it, and what is to be found.
 type judging struct {
-	status map[string]any
-	text   []byte
-	issuer string
-	err    error
-	waits  bool
-	is     decide.AskedState
-	says   string
-	at     time.Time // zero: nobody says
+	status  map[string]any
+	text    []byte
+	issuer  string
+	err     error
+	waits   bool
+	trusted bool
+	is      decide.AskedState
+	says    string
+	at      time.Time // zero: nobody says
 }
 
 // condition is a status with one beside that of who approved the request.
@@ -89,6 +90,7 @@ func TestJudgeRequest(t *testing.T) {
 		"says nothing":       {is: decide.AskedPending},
 		"pending":            {status: condition("Ready", "False", "Pending", at), is: decide.AskedPending, says: `Pending: "why"`, at: at},
 		"approved":           {status: condition("Approved", "True", "x", at), is: decide.AskedPending, at: at},
+		"to be trusted":      {trusted: true, is: decide.AskedPending},
 		"denied":             {status: condition("Denied", "True", "policy", at), is: decide.AskedRefused, says: `Denied, policy: "why"`, at: at},
 		"not denied":         {status: condition("Denied", "False", "policy", at), is: decide.AskedPending, at: at},
 		"invalid":            {status: condition("InvalidRequest", "True", "x", at), is: decide.AskedRefused, says: "InvalidRequest", at: at},
@@ -123,6 +125,7 @@ func (j judging) judge(t *testing.T, files authority.Files, id string, text []by
 	}
 	r := &Reconciler{Live: &answers{request: o, err: j.err, waits: j.waits, secret: corev1.Secret{Data: files}}}
 	s := &sight{cluster: &v1alpha1.EtcdCluster{}, asked: &keptAsked{Request: "r", Key: id, Issuer: corp}}
+	s.asked.Issuer.Trusted = j.trusted
 	s.world.Want.Issuer, s.world.Authorities = corp, &decide.Authorities{Asked: &decide.Asked{Issuer: corp}}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*asking)
 	defer cancel()
@@ -194,6 +197,9 @@ func TestIssuerOf(t *testing.T) {
 		if is := issuerOf(&v1alpha1.TLS{Clients: &v1alpha1.TLSClients{IssuerRef: test.ref}}); is != test.want {
 			t.Errorf("%+v: %+v", test.ref, is)
 		}
+	}
+	if is := issuerOf(&v1alpha1.TLS{Clients: &v1alpha1.TLSClients{IssuerRef: v1alpha1.IssuerRef{Name: "corp"}, TrustIssuer: true}}); !is.Trusted || is.Ref() != corp {
+		t.Errorf("%+v", is)
 	}
 	if is := issuerOf(nil); is != (decide.Issuer{}) || issuerOf(&v1alpha1.TLS{Rotate: 1}) != is {
 		t.Errorf("%+v", is)

@@ -99,9 +99,9 @@ func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
 	case s.keys().GetResourceVersion() != secret.ResourceVersion:
 		return nil
 	}
-	is, err := authority.Describe(secret.Data, s.world.Now)
+	is, err := authority.Describe(secret.Data)
 	if err == nil && s.kept.Phase == cluster.RotateTrust { // the keys of the next ones are to fit, too
-		_, err = authority.Describe(authority.Sign(secret.Data), s.world.Now)
+		_, err = authority.Describe(authority.Sign(secret.Data))
 	}
 	if err == nil && is.Equal(s.kept.Certificates) {
 		return nil
@@ -165,7 +165,7 @@ func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files
 	case kept.ended(s.world.Now):
 		return nil, errAuthorityEnded
 	}
-	is, err := authority.Describe(secret.Data, s.world.Now)
+	is, err := authority.Describe(secret.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (r *Reconciler) makeAuthorities(ctx context.Context, s *sight) (*corev1.Sec
 	if err != nil {
 		return nil, err
 	}
-	is, err := authority.Describe(files, s.world.Now)
+	is, err := authority.Describe(files)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (r *Reconciler) describeAuthorities(ctx context.Context, s *sight, secret *
 	if s.step > 0 {
 		return nil, errAuthorityChanged
 	}
-	is, err := authority.Describe(secret.Data, s.world.Now)
+	is, err := authority.Describe(secret.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func (r *Reconciler) rotate(ctx context.Context, s *sight, step decide.Step) err
 	if err != nil {
 		return err
 	}
-	is, err := authority.Describe(files, s.world.Now)
+	is, err := authority.Describe(files)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (r *Reconciler) rotated(ctx context.Context, s *sight, step decide.Step, ha
 	if step.Phase == cluster.RotateDrop && s.ended() {
 		return authority.Anew(had, s.signature, now)
 	}
-	if is, err := authority.Describe(had, now); err != nil {
+	if is, err := authority.Describe(had); err != nil {
 		return nil, err
 	} else if !is.Equal(s.kept.Certificates) {
 		return nil, errAuthorityChanged
@@ -166,7 +166,7 @@ func (r *Reconciler) rotated(ctx context.Context, s *sight, step decide.Step, ha
 	case cluster.RotateSign:
 		return authority.Sign(had), nil
 	case cluster.RotateDrop:
-		return authority.Drop(had, now)
+		return authority.Drop(had, step.Issuer.Trusted)
 	default:
 		return authority.Forget(had), nil
 	}
@@ -179,7 +179,7 @@ func (r *Reconciler) trusted(ctx context.Context, s *sight, had authority.Files)
 	var with []authority.Files
 	ours := s.kept != nil
 	if ours {
-		is, err := authority.Describe(had, s.world.Now)
+		is, err := authority.Describe(had)
 		ours = err == nil && is.Equal(s.kept.Certificates)
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {

@@ -274,12 +274,16 @@ type TLS struct {
 // TLSClients is the side of etcd's clients.
 type TLSClients struct {
 	IssuerRef IssuerRef `json:"issuerRef"`
+	// TrustIssuer has the members also let in whoever that issuer signs for, and main-ca trust it. Whoever that issuer signs for may
+	// name itself root, so that etcd's authentication does not protect; and a former authority that it signed is let in for as long
+	// as that lasts, whatever is rotated. Default false: clients have certificates of the cluster's own authority.
+	// +optional
+	TrustIssuer bool `json:"trustIssuer,omitempty"`
 }
 
 // IssuerRef names an issuer of cert-manager, which signs the clients' authority of this cluster by a CertificateRequest with isCA.
 //
-// Whoever that issuer signs is let in, with all rights while etcd's authentication is off: use an issuer of this cluster's own, or
-// etcd's authentication.
+// Applications that trust that issuer verify the members.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.group) && self.group != 'cert-manager.io' ? has(self.kind) : !has(self.kind) || self.kind in ['Issuer', 'ClusterIssuer']",message="issuerRef.kind is Issuer or ClusterIssuer, or that of an issuer of another group"
 type IssuerRef struct {
