@@ -16,6 +16,12 @@ const most = 2
 // Next is what the operator does next. The order of the parts is policy: what forbids everything, the end, what has to be
 // there, the spec, then what may go, and last which pods are replaced.
 func Next(w World) Decision {
+	d := w.next()
+	w.runsOut(&d)
+	return d
+}
+
+func (w *World) next() Decision {
 	var d Decision
 	if w.forbidden(&d) {
 		return d

@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,7 +101,7 @@ func (w *World) signed(d *Decision, meanwhile string) bool {
 	case issuer == (Issuer{}):
 		return true
 	case w.Want.IssuerBarred:
-		d.wait(IssuerBarred, fmt.Sprintf("this operator may not ask %s to sign the clients' authority: name another issuer, or have %s added to the operator's --issuers. %s", issuer, issuer.flag(), meanwhile))
+		d.wait(IssuerBarred, fmt.Sprintf("this operator may not ask %s to sign the clients' authority: have %s added to the operator's --issuers%s. %s", issuer, issuer.flag(), w.instead(), meanwhile))
 		return false
 	case k == nil || k.Issuer != issuer:
 		return ask(1, fmt.Sprintf("%s is to sign the clients' authority", issuer))
@@ -123,10 +124,27 @@ func (w *World) askAt(k *Asked) time.Time {
 		return time.Time{}
 	}
 	at := k.At
-	if at.Before(k.Since) { // by another clock, or nobody says
+	if at.Before(k.Since) || at.After(w.Now) { // by another clock, or nobody says
 		at = k.Since
 	}
 	return at.Add(askedAgain[max(k.Tries, 1)-1])
+}
+
+// instead is what a person may do in place of waiting for the issuer, where nothing was begun; empty: nothing that does no harm. To take
+// it away from a cluster that it signed for ends the certificates of that.
+func (w *World) instead() string {
+	a := w.Authorities
+	switch {
+	case a.Unmade:
+		return ", or take spec.tls.clients away"
+	case !a.There || a.ended(w.Now) || a.Phase != cluster.RotateDone:
+		return ""
+	case a.Issuer == (Issuer{}):
+		return ", or take spec.tls.clients away: nothing was begun"
+	case a.Issuer.Ref() != w.Want.Issuer.Ref():
+		return fmt.Sprintf(", or put spec.tls.clients.issuerRef back to %s: nothing was begun", a.Issuer)
+	}
+	return ""
 }
 
 // unsigned is what is waited for, since when, and what helps.
@@ -136,7 +154,7 @@ func (w *World) unsigned(k *Asked, meanwhile string) Wait {
 	did, words := "has not signed", ""
 	switch k.State {
 	case AskedNoKind:
-		words = "this Kubernetes knows no CertificateRequests of cert-manager.io: install cert-manager, or take spec.tls.clients away"
+		words = "this Kubernetes knows no CertificateRequests of cert-manager.io: install cert-manager" + w.instead()
 		out.Command = w.Kubectl("get crd certificaterequests.cert-manager.io")
 	case AskedNotSent:
 		words = "the request is being made"
@@ -144,14 +162,13 @@ func (w *World) unsigned(k *Asked, meanwhile string) Wait {
 		did, words = "is to sign", "the request cannot be read: "+k.Why
 	case AskedRefused:
 		out.Code, did, words = IssuerRefuses, "did not sign", k.Why
+		n := max(w.Authorities.Rotate, w.Want.Rotate, k.Rotate) + 1
 		if at := w.askAt(k); !at.IsZero() {
-			words += fmt.Sprintf(". Request %d of %d follows at %s", k.Tries+1, len(askedAgain)+1, at.UTC().Format(stamp))
+			words += fmt.Sprintf(". Request %d of %d follows at %s, or as soon as spec.tls.rotate is set to %d", k.Tries+1, len(askedAgain)+1, at.UTC().Format(stamp), n)
 			break
 		}
-		n := max(w.Authorities.Rotate, w.Want.Rotate, k.Rotate) + 1
 		words += fmt.Sprintf(". %d requests were refused, and no other one follows by itself. Set spec.tls.rotate to %d to have it asked again", k.Tries, n)
-		patch := cluster.ShellWord(fmt.Sprintf(`{"spec":{"tls":{"rotate":%d}}}`, n))
-		out.Command = w.Kubectl(fmt.Sprintf("patch etcd %s --type=merge --patch=%s", w.Name, patch))
+		out.Command = w.patchTLS("rotate", strconv.Itoa(n))
 	default:
 		words = cmp.Or(k.Why, "the request says nothing yet: look whether cert-manager runs, and who approves requests")
 	}

@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,8 @@ type Authorities struct {
 	Trusts, Signs, Member []string
 	// Due is when they are to be replaced, and Ends when they end; zero: not known.
 	Due, Ends time.Time
+	// OtherEnds is when those end that are to sign next, in trust, or that signed before, in sign; zero: there are none, or not known.
+	OtherEnds time.Time
 }
 
 // Trust is what a host told of certificates, by their SHA-256, sorted.
@@ -67,13 +70,40 @@ func (a *Authorities) ended(now time.Time) bool {
 	return a != nil && a.There && !a.Ends.IsZero() && now.After(a.Ends)
 }
 
+// first is when the first of those ends that are trusted; zero: not known.
+func (a *Authorities) first() time.Time {
+	if !a.OtherEnds.IsZero() && (a.Ends.IsZero() || a.OtherEnds.Before(a.Ends)) {
+		return a.OtherEnds
+	}
+	return a.Ends
+}
+
+// late: the last half of the last third of their life has begun, and what is mere politeness counts no more.
+func (a *Authorities) late(now time.Time) bool {
+	left := a.Ends.Sub(a.Due)
+	return !a.Due.IsZero() && left > 0 && !now.Before(a.Due.Add(left/2))
+}
+
+// worn: the next ones have so little of their life left that they would have to be replaced at once, and those that sign last longer.
+func (a *Authorities) worn(now time.Time) bool {
+	switch {
+	case a.Phase != cluster.RotateTrust || a.OtherEnds.IsZero():
+		return false
+	case a.Ends.IsZero(): // nobody signs
+		return now.After(a.OtherEnds)
+	case !a.OtherEnds.Before(a.Ends):
+		return false
+	}
+	return a.OtherEnds.Sub(now) < a.OtherEnds.Sub(a.Since)/6
+}
+
 // due: they are to be replaced although nobody asks for it.
 func (a *Authorities) due(now time.Time) bool {
 	between := betweenByTime
 	if left := a.Ends.Sub(a.Due); !a.Ends.IsZero() && left > 0 {
 		between = min(between, left) // of an issuer whose authorities live for less
 	}
-	return !a.Due.IsZero() && !now.Before(a.Due) && now.Sub(a.Since) >= between
+	return !a.Due.IsZero() && !now.Before(a.Due) && (now.Sub(a.Since) >= between || a.late(now))
 }
 
 // rotate takes the next step of a rotation, once each host and member has been seen as the step before has it.
@@ -88,7 +118,10 @@ func (w *World) rotate(d *Decision) {
 	case a.ended(w.Now) && asked:
 		a.begin(cluster.RotateDrop, false, "the authorities have ended, and others are asked for")
 	case a.ended(w.Now):
-		a.hasEnded()
+		a.hasEnded(false)
+	case a.There && a.worn(w.Now) && w.fresh() != nil:
+		d.Rotation = &Rotation{Phase: a.Phase, Waits: fmt.Sprintf("the next authorities end at %s, before they could be replaced in turn: others are made", a.OtherEnds.UTC().Format(time.RFC3339))}
+		a.begin(cluster.RotateTrust, a.ByTime && !asked, "the next authorities end too soon")
 	case a.There && a.Phase != cluster.RotateDone:
 		a.goOn(asked || other)
 	case w.fresh() == nil: // nobody waits with it, and by a clock that is wrong the next ones would be of another time
@@ -96,7 +129,7 @@ func (w *World) rotate(d *Decision) {
 		a.begin(cluster.RotateTrust, false, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
 	case other:
 		a.begin(cluster.RotateTrust, false, others(w.Want.Issuer, a.Issuer))
-	case a.There && a.due(w.Now) && d.idle() && len(d.Waits) == 0 && w.fresh().AllUp: // there are years for it
+	case a.There && a.due(w.Now) && (a.late(w.Now) || d.idle() && len(d.Waits) == 0 && w.fresh().AllUp):
 		a.begin(cluster.RotateTrust, true, "two thirds of the authorities' life are over")
 	}
 }
@@ -116,25 +149,52 @@ func who(i Issuer) string {
 	return i.String()
 }
 
-// hasEnded tells that nothing can be issued any more.
-func (a rotation) hasEnded() {
-	a.d.Waits = append(a.d.Waits, a.w.Renewed(AuthorityEnded, fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others, before all pods are started anew at once with others", a.Ends.UTC().Format(time.RFC3339))))
+// hasEnded tells that nothing can be issued any more, and each way out.
+func (a rotation) hasEnded(asked bool) {
+	says := fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others, before all pods are started anew at once with others", a.Ends.UTC().Format(time.RFC3339))
+	out, issuer := Wait{}, a.w.Want.Issuer
+	switch {
+	case asked && issuer != (Issuer{}):
+		out = Wait{Code: AuthorityEnded, Sentence: fmt.Sprintf("%s. %s is to sign the clients' authority first. To do without it, take spec.tls.clients away", says, issuer), Command: a.w.patchTLS("clients", "null")}
+	case issuer != (Issuer{}):
+		out = a.w.Renewed(AuthorityEnded, says)
+		out.Sentence += fmt.Sprintf(". %s is asked then; to do without it, take spec.tls.clients away as well", issuer)
+	default:
+		out = a.w.Renewed(AuthorityEnded, says)
+	}
+	a.d.Waits = append(a.d.Waits, out)
 }
 
 // begin writes the first phase of a rotation, once an issuer that is to sign the next clients' authority has done so. Until then all
 // else of the cluster goes on with the authorities that are there.
 func (a rotation) begin(to cluster.RotationPhase, byTime bool, why string) {
-	meanwhile, before := "Until then the authorities that are there go on", len(a.d.Waits)
+	meanwhile, before := a.goesOn(), len(a.d.Waits)
 	if to == cluster.RotateDrop {
-		a.hasEnded()
+		a.hasEnded(true)
 		meanwhile = "Until then no new connection is made"
 	}
 	if !a.w.signed(a.d, meanwhile) {
+		for i := before; i < len(a.d.Waits); i++ {
+			a.d.Waits[i].Unasked = byTime
+		}
 		return
 	}
 	a.d.Waits = a.d.Waits[:before]
 	n := max(a.Rotate, a.w.Want.Rotate)
 	a.d.Steps = []Step{{Kind: Rotate, Phase: to, Rotate: n, ByTime: byTime, Issuer: a.w.Want.Issuer, Why: why}}
+}
+
+// goesOn says how long there is time.
+func (a rotation) goesOn() string {
+	if a.Ends.IsZero() {
+		return "Until then the authorities that are there go on"
+	}
+	return "Until then the authorities that are there go on, which end at " + a.Ends.UTC().Format(time.RFC3339)
+}
+
+// patchTLS is the command by which a person sets a field of spec.tls.
+func (w *World) patchTLS(field, value string) string {
+	return w.Kubectl(fmt.Sprintf("patch etcd %s --type=merge --patch=%s", w.Name, cluster.ShellWord(fmt.Sprintf(`{"spec":{"tls":{%q:%s}}}`, field, value))))
 }
 
 // Renewed is what is waited for where other authorities help, with the number that spec.tls.rotate has to have for them.
@@ -146,9 +206,8 @@ func (w *World) Renewed(code Code, sentence string) Wait {
 	if n := w.Want.Rotate; n > begun {
 		return Wait{Code: code, Sentence: fmt.Sprintf("%s. By spec.tls.rotate, which is %d, other authorities are made once the daemons tell of themselves", sentence, n)}
 	}
-	patch := cluster.ShellWord(fmt.Sprintf(`{"spec":{"tls":{"rotate":%d}}}`, begun+1))
 	return Wait{
-		Code: code, Command: w.Kubectl(fmt.Sprintf("patch etcd %s --type=merge --patch=%s", w.Name, patch)),
+		Code: code, Command: w.patchTLS("rotate", strconv.Itoa(begun+1)),
 		Sentence: fmt.Sprintf("%s. Set spec.tls.rotate to %d for other authorities", sentence, begun+1),
 	}
 }
@@ -158,9 +217,9 @@ func (a rotation) goOn(asked bool) {
 	grace := a.w.Want.RotationGrace
 	if a.ByTime && !asked {
 		grace = byTimeGrace
-		if left := a.Ends.Sub(a.Due); !a.Ends.IsZero() && left > 0 { // of an issuer whose authorities live for less
-			grace = min(grace, left/4)
-		}
+	}
+	if first := a.first(); !first.IsZero() { // both steps, and what hosts and members need, are over well before
+		grace = min(grace, max(0, first.Sub(a.Since)/4))
 	}
 	for _, h := range a.w.Hosts {
 		if h.Outlived && h.Running && !h.Going && !h.OldLeaves {

@@ -26,7 +26,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
 //	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old outlived pod=no|going replace kept spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
-//	authorities gone rotate=1 phase=trust since=1h bytime due left=99h ended         how far they are rotated; without the line there are none
+//	authorities gone rotate=1 phase=trust since=1h bytime due dueSince=9h left=99h other=99h ended         how far they are rotated; without the line there are none
 //	authorities unmade issuer=corp asked=no-kind|not-sent|pending|signed|refused|unread of=corp for=1 tries=2 refused=1m why=WHY         who signed the clients' one, and who is asked to
 //	copy there done failed=WHY lacks=WHY waits=WHY       of the backup, from elsewhere
 //	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared full made=1m
@@ -85,12 +85,18 @@ func text(d Decision) string {
 	}
 	for _, w := range d.Waits {
 		fmt.Fprintf(&b, "! %s: %s\n", w.Code, w.Sentence)
+		if w.Unasked {
+			b.WriteString("  which nobody asked for\n")
+		}
 		if w.Command != "" {
 			fmt.Fprintf(&b, "$ %s\n", w.Command)
 		}
 	}
 	if r := d.Rotation; r != nil {
 		fmt.Fprintf(&b, "rotating, %s: %s\n", r.Phase, cmp.Or(r.Waits, "all are ready"))
+	}
+	if e := d.Ending; e != nil {
+		fmt.Fprintf(&b, "they end in %s: %s\n", e.At.Sub(now), e.Keeps)
 	}
 	if b.Len() == 0 {
 		return "nothing\n"
@@ -306,6 +312,12 @@ func authoritiesOf(args map[string]string) *Authorities {
 	}
 	if has(args, "left") {
 		a.Ends = ago("-" + args["left"])
+	}
+	if has(args, "dueSince") {
+		a.Due = ago(args["dueSince"])
+	}
+	if has(args, "other") {
+		a.OtherEnds = ago(strings.TrimPrefix("-"+args["other"], "--"))
 	}
 	a.Unmade, a.Issuer = has(args, "unmade"), issuerOf(args["issuer"])
 	if a.Unmade {

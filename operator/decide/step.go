@@ -112,6 +112,7 @@ const (
 	AuthorityGone    Code = "AuthorityGone"
 	AuthorityChanged Code = "AuthorityChanged" // the Secret with the keys is of an earlier step, or was edited
 	AuthorityEnded   Code = "AuthorityEnded"
+	AuthorityEnds    Code = "AuthorityEnds" // soon, and nothing replaces them
 	IssuerWaits      Code = "IssuerWaits"   // the issuer of spec.tls.clients is asked
 	IssuerRefuses    Code = "IssuerRefuses" // it did not sign, or not what serves
 	IssuerBarred     Code = "IssuerBarred"  // the operator may not ask it
@@ -133,6 +134,8 @@ type Wait struct {
 	Host     string
 	Sentence string
 	Command  string
+	// Unasked: it is about what nobody asked for, so that the cluster is as the spec has it.
+	Unasked bool
 }
 
 // Decision is what follows from a world.
@@ -141,6 +144,8 @@ type Decision struct {
 	Waits []Wait
 	// Rotation is the one of the authorities that is under way; nil: none is, or nobody looked.
 	Rotation *Rotation
+	// Ending: the authorities are to be replaced, and are not yet; nil: they are not due.
+	Ending *Ending
 }
 
 func (d *Decision) do(s Step) { d.Steps = append(d.Steps, s) }

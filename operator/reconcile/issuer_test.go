@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -181,6 +182,43 @@ func TestAskedBesideTheAuthorities(t *testing.T) {
 	s := &sight{shape: shape.Cluster{Namespace: "n", Name: "main", UID: "u"}}
 	if s.rotation(); s.world.Authorities == nil || !s.world.Authorities.Unmade {
 		t.Errorf("a new cluster has %+v", s.world.Authorities)
+	}
+}
+
+// Keys and certificates are compared whatever their dates: next authorities that ended in trust are told as that, and those that sign
+// are the cluster's own as before. What was edited is told as edited.
+func TestNextThatEndedIsNotEdited(t *testing.T) {
+	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	files, err := authority.Create(began)
+	if err == nil {
+		files, err = authority.Next(files, nil, began.Add(-11*365*24*time.Hour))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := authority.Describe(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := authority.Create(began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, edited := range []bool{false, true} {
+		s := &sight{shape: shape.Cluster{Namespace: "n", Name: "main", UID: "u"}, kept: &keptAuthorities{Step: 2, Phase: cluster.RotateTrust, Certificates: is}}
+		s.world.Now, s.world.Authorities = began, &decide.Authorities{There: true, OtherEnds: is.OtherEnds}
+		s.secrets = []client.Object{&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: s.shape.AuthoritiesName()}}}
+		secret := corev1.Secret{Data: maps.Clone(files)}
+		if edited {
+			secret.Data["etcd-clients-ca.next.key"] = others["etcd-clients-ca.key"]
+		}
+		r := &Reconciler{Live: &answers{secret: secret}}
+		if err := r.compareKeys(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if s.older != edited || (s.kept == nil) != edited || !edited && !s.world.Authorities.OtherEnds.Before(began) {
+			t.Errorf("edited %v: told as edited %v, %+v", edited, s.older, s.world.Authorities)
+		}
 	}
 }
 

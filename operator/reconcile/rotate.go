@@ -92,7 +92,7 @@ func (s *sight) rotation() {
 		return
 	}
 	s.world.Authorities, s.kept, s.step = a, k, k.Step
-	*a = decide.Authorities{There: true, Rotate: max(a.Rotate, k.Rotate), Phase: k.Phase, Since: k.Since, ByTime: k.ByTime, Trusts: k.Trusts, Signs: k.Signs, Member: k.Member, Due: s.spread(k.Due, k.Ends), Ends: k.Ends, Issuer: k.Issuer, Asked: a.Asked}
+	*a = decide.Authorities{There: true, Rotate: max(a.Rotate, k.Rotate), Phase: k.Phase, Since: k.Since, ByTime: k.ByTime, Trusts: k.Trusts, Signs: k.Signs, Member: k.Member, Due: s.spread(k.Due, k.Ends), Ends: k.Ends, OtherEnds: k.OtherEnds, Issuer: k.Issuer, Asked: a.Asked}
 	for i := range s.world.Hosts {
 		h := &s.world.Hosts[i]
 		if leaves := s.hosts[h.N].leaves; leaves != nil {
