@@ -84,3 +84,54 @@ func TestLeavesOfAnAuthorityThatAnIssuerSigned(t *testing.T) {
 		}
 	}
 }
+
+// Leaves that end with an authority of an issuer, which lives for less than the others, are not told as not renewed: nobody could give
+// any that last longer. Those of the others are, and so are these once their authority has one that lasts.
+func TestLeavesThatEndWithTheirAuthority(t *testing.T) {
+	now := time.Now()
+	r := newRenewer(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{Subject: pkix.Name{CommonName: pki.ClientsCA}, SerialNumber: big.NewInt(3), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotBefore: now.Add(-10 * time.Hour), NotAfter: now.Add(time.Hour)}
+	sign := func(c, by *x509.Certificate, public any, with *ecdsa.PrivateKey) *x509.Certificate {
+		der, err := x509.CreateCertificate(rand.Reader, c, by, public, with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	own := sign(c, c, key.Public(), key)
+	dir := t.TempDir()
+	load := func(all ...*x509.Certificate) *pki.Authority {
+		bundle := []byte(nil)
+		for _, c := range all {
+			bundle = append(bundle, pki.CertificatePEM(c)...)
+		}
+		r.write(filepath.Join(dir, pki.ClientsCA+".crt"), bundle)
+		a, err := pki.LoadAuthority(dir, pki.ClientsCA, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: "root"}, SerialNumber: big.NewInt(4), KeyUsage: x509.KeyUsageDigitalSignature, NotBefore: c.NotBefore, NotAfter: c.NotAfter}
+	leaf = sign(leaf, own, key.Public(), key)
+	cas := *r.cas
+	cas.Clients = load(own)
+	k := &certs{cas: &cas, given: true, leaves: map[string]*x509.Certificate{leafServer: leaf}}
+	if p := k.problems(); len(p) > 0 {
+		t.Errorf("%+v", p)
+	}
+	lasting := *c
+	lasting.SerialNumber, lasting.NotAfter = big.NewInt(5), now.Add(1000*time.Hour)
+	cas.Clients = load(own, sign(&lasting, &lasting, key.Public(), key))
+	if p := k.problems(); len(p) != 1 || p[0].Code != "not-renewed" {
+		t.Errorf("%+v", p)
+	}
+}
