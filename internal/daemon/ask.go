@@ -193,11 +193,14 @@ func (k *certs) problems() []cluster.Problem {
 // empty: of none. The caller holds mu.
 func (k *certs) endsFirst(now time.Time) (first, left string) {
 	for name, leaf := range k.leaves {
+		if !leaf.NotAfter.Before(lastEnd(k.cas, leaf)) { // none that lasts longer could be issued, which is told of elsewhere
+			continue
+		}
 		if _, life := pki.Life(leaf); leaf.NotAfter.Sub(now) < life/3 && (first == "" || leaf.NotAfter.Before(k.leaves[first].NotAfter)) {
 			first = name
 		}
 	}
-	if first == "" || !k.leaves[first].NotAfter.Before(lastEnd(k.cas)) { // with its authority all ends, which is told of elsewhere
+	if first == "" {
 		return "", ""
 	}
 	if d := k.leaves[first].NotAfter.Sub(now); d > 0 {
@@ -225,8 +228,15 @@ func orNever(err error) string {
 	return err.Error()
 }
 
-func lastEnd(cas *pki.Authorities) (last time.Time) {
-	for _, e := range cas.Expiries() {
+// lastEnd is when the last certificate ends of the authority that signed a leaf; where none of them did, of all.
+func lastEnd(cas *pki.Authorities, leaf *x509.Certificate) (last time.Time) {
+	all := cas.Expiries()
+	for _, a := range cas.All() {
+		if a.Signed(leaf) {
+			all = a.Expiries()
+		}
+	}
+	for _, e := range all {
 		if e.NotAfter.After(last) {
 			last = e.NotAfter
 		}

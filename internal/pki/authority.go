@@ -21,6 +21,7 @@ type Authority struct {
 	bundle  []*x509.Certificate // all are trusted
 	signing *x509.Certificate   // the one of bundle that key signs for; nil without key
 	key     crypto.Signer       // nil: this host can verify, not issue
+	until   time.Time           // nothing it issues ends later; zero: its own certificate says it
 }
 
 // Authorities are the three of a PKI directory.
@@ -48,6 +49,19 @@ func Load(dir string, now time.Time) (*Authorities, error) {
 	return &all, nil
 }
 
+// LoadUndated is Load for who compares what is there, whatever its dates: nothing is to be issued or verified by it.
+func LoadUndated(dir string) (*Authorities, error) {
+	var all Authorities
+	for name, into := range map[string]**Authority{ManagerCA: &all.Manager, PeersCA: &all.Peers, ClientsCA: &all.Clients} {
+		a := &Authority{name: name, file: filepath.Join(dir, name+".crt"), keyFile: filepath.Join(dir, name+".key")}
+		if err := a.read(readFile, time.Time{}); err != nil {
+			return nil, err
+		}
+		*into = a
+	}
+	return &all, nil
+}
+
 // LoadAuthority reads dir/name.crt and, if it is there, dir/name.key.
 func LoadAuthority(dir, name string, now time.Time) (*Authority, error) {
 	return LoadAuthorityFiles(name, filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"), now)
@@ -67,27 +81,33 @@ func LoadTrusted(name, certFile string, read func(path string, limit int64) ([]b
 }
 
 func loadAuthority(a *Authority, read func(path string) ([]byte, error), now time.Time) (*Authority, error) {
-	name, certFile := a.name, a.file
-	data, err := read(certFile)
-	if err != nil {
-		return nil, a.failed(certFile, err, "put the certificate of "+name+" there, or name another PKI directory")
-	}
-	if a.bundle, err = parseCertificates(data); err != nil {
-		return nil, a.failed(certFile, err, "the file must hold nothing but PEM certificates")
-	}
-	for i, c := range a.bundle {
-		if !signsCertificates(c) {
-			return nil, a.failed(certFile, fmt.Errorf("certificate %d (%s) %w", i+1, c.Subject, ErrNotCA),
-				"use one made with basic constraints CA:TRUE and key usage certSign")
-		}
-	}
-	if err := a.loadKey(now); err != nil {
+	if err := a.read(read, now); err != nil {
 		return nil, err
 	}
 	if err := a.Check(now); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// read has the authority be what its files are, of which none is judged by its dates. Of several certificates for the key the one
+// signs that is valid now, and lasts longest.
+func (a *Authority) read(read func(path string) ([]byte, error), now time.Time) error {
+	name, certFile := a.name, a.file
+	data, err := read(certFile)
+	if err != nil {
+		return a.failed(certFile, err, "put the certificate of "+name+" there, or name another PKI directory")
+	}
+	if a.bundle, err = parseCertificates(data); err != nil {
+		return a.failed(certFile, err, "the file must hold nothing but PEM certificates")
+	}
+	for i, c := range a.bundle {
+		if !signsCertificates(c) {
+			return a.failed(certFile, fmt.Errorf("certificate %d (%s) %w", i+1, c.Subject, ErrNotCA),
+				"use one made with basic constraints CA:TRUE and key usage certSign")
+		}
+	}
+	return a.loadKey(now)
 }
 
 func (a *Authority) loadKey(now time.Time) error {
@@ -128,7 +148,11 @@ func better(c, than *x509.Certificate, now time.Time) bool {
 // a key every certificate of the bundle, has expired or is not valid yet.
 func (a *Authority) Check(now time.Time) error {
 	if a.signing != nil {
-		if err := validAt(a.signing, now); err != nil {
+		err := validAt(a.signing, now)
+		if err == nil && now.After(a.Ends()) {
+			err = fmt.Errorf("who signed the certificate of %q %w: valid until %s, now %s", a.signing.Subject, ErrExpired, stamp(a.Ends()), stamp(now))
+		}
+		if err != nil {
 			return a.failed(a.file, err, adviceOn(err))
 		}
 		return nil

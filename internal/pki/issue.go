@@ -119,8 +119,8 @@ func (a *Authority) Certify(public crypto.PublicKey, r Request, now time.Time) (
 // lastDay is when a leaf issued now ends: never after its authority. Certificates count whole seconds.
 func (a *Authority) lastDay(r Request, now time.Time) time.Time {
 	end := now.Add(r.Lifetime.Duration).Truncate(time.Second)
-	if end.After(a.signing.NotAfter) {
-		return a.signing.NotAfter
+	if last := a.Ends(); end.After(last) {
+		return last
 	}
 	return end
 }

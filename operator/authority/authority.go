@@ -94,7 +94,7 @@ func Issue(authorities, had Files, h Host, now time.Time) (Files, time.Time, err
 	var files Files
 	var due time.Time
 	err := within(authorities, func(dir string) error {
-		all, err := pki.Load(dir, now)
+		all, err := load(dir, now)
 		if err != nil {
 			return err
 		}
@@ -114,9 +114,17 @@ func Issue(authorities, had Files, h Host, now time.Time) (Files, time.Time, err
 				if err != nil {
 					return err
 				}
+				if chain := authorities[chainFile]; chain != nil && l.of(all) == all.Clients {
+					if err := os.WriteFile(filepath.Join(out, l.name+".crt"), chained(done.Pair.Leaf(), chain), 0o600); err != nil {
+						return err
+					}
+				}
 				at := Life.RenewAt(done.Pair.Leaf())
-				if done.Overdue != nil {
+				switch ends := l.of(all).Ends(); {
+				case done.Overdue != nil:
 					at = now.Add(duration.Day)
+				case !ends.IsZero() && !done.Pair.Leaf().NotAfter.Before(ends): // no other one would last longer
+					at = ends
 				}
 				if due.IsZero() || at.Before(due) {
 					due = at

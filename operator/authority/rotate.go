@@ -1,7 +1,6 @@
 package authority
 
 import (
-	"bytes"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -29,6 +28,8 @@ type Certificates struct {
 	// Due is when two thirds of the life of the first one that signs are over, and Ends when it ends; zero: none signs.
 	Due  time.Time `json:"due,omitzero"`
 	Ends time.Time `json:"ends,omitzero"`
+	// OtherEnds is when the first of those ends that are to sign next, or signed before; zero: there are none.
+	OtherEnds time.Time `json:"otherEnds,omitzero"`
 }
 
 // Equal reports whether both are the same certificates.
@@ -36,12 +37,41 @@ func (c Certificates) Equal(o Certificates) bool {
 	return slices.Equal(c.Trusts, o.Trusts) && slices.Equal(c.Signs, o.Signs)
 }
 
-// Describe says which certificates the files are.
+// Describe says which certificates the files are, whatever their dates: one that has ended is what it was.
 //
-// Errors: what pki.Load refuses, such as an authority that has ended, or a key that is none of its certificates'.
-func Describe(files Files, now time.Time) (out Certificates, err error) {
+// Errors: what pki.LoadUndated refuses, such as a key that is none of its certificates'; ErrForeign.
+func Describe(files Files) (Certificates, error) {
+	out, err := describe(files)
+	if err != nil {
+		return out, err
+	}
+	switch trust, sign := Rotating(files); {
+	case trust:
+		next, err := describe(Sign(files))
+		out.OtherEnds = next.Ends
+		return out, err
+	case sign:
+		if former, err := describe(unsign(files)); err == nil { // else nobody needs them
+			out.OtherEnds = former.Ends
+		}
+	}
+	return out, nil
+}
+
+// unsign has those sign that signed before. What an issuer gave for them is not known any more.
+func unsign(files Files) Files {
+	out := maps.Clone(files)
+	for _, name := range names {
+		move(out, files, name+".key", name+".before.key")
+	}
+	delete(out, chainFile)
+	delete(out, issuerFile)
+	return out
+}
+
+func describe(files Files) (out Certificates, err error) {
 	err = within(files, func(dir string) error {
-		all, err := pki.Load(dir, now)
+		all, err := load(dir, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -55,11 +85,13 @@ func Describe(files Files, now time.Time) (out Certificates, err error) {
 				continue
 			}
 			out.Signs = append(out.Signs, pki.Fingerprint(signs))
-			issued, life := pki.Life(signs)
+			issued, _ := pki.Life(signs)
+			ends := a.Ends().UTC()
+			life := max(ends.Sub(issued), 0)
 			if due := issued.Add(life - life/3).UTC(); out.Due.IsZero() || due.Before(out.Due) {
 				out.Due = due
 			}
-			if ends := signs.NotAfter.UTC(); out.Ends.IsZero() || ends.Before(out.Ends) {
+			if out.Ends.IsZero() || ends.Before(out.Ends) {
 				out.Ends = ends
 			}
 		}
@@ -79,19 +111,47 @@ func Rotating(files Files) (trust, sign bool) {
 	return trust, sign && !trust
 }
 
-// Next makes the next authorities, and trusts both. Their keys sign nothing yet.
-func Next(files Files, now time.Time) (Files, error) {
-	made, err := Create(now)
+// Next makes the next authorities, and trusts both. Their keys sign nothing yet. Those that were to sign next and did not are gone. by is the clients' one where an issuer signed it;
+// nil: it signs itself.
+func Next(files Files, by *Signed, now time.Time) (Files, error) {
+	made, err := Found(by, now)
 	if err != nil {
 		return nil, err
 	}
 	out := maps.Clone(files)
 	for _, name := range names {
-		out[name+".crt"] = slices.Concat(bytes.TrimRight(files[name+".crt"], "\n"), []byte("\n"), made[name+".crt"])
+		former, err := without(files[name+".crt"], files[name+".next.key"])
+		if err != nil {
+			return nil, fmt.Errorf("%s.next.key: %w", name, err)
+		}
+		out[name+".crt"] = join(former, made[name+".crt"])
 		out[name+".next.key"] = made[name+".key"]
 		delete(out, name+".before.key")
 	}
+	move(out, made, nextChain, chainFile)
+	move(out, made, nextIssuer, issuerFile)
+	delete(out, askedKey)
 	return out, nil
+}
+
+// without has the certificates but those of a key; nil: all.
+func without(certificates, key []byte) (out []byte, err error) {
+	if key == nil {
+		return certificates, nil
+	}
+	public, err := pki.PublicKey(key)
+	if err != nil {
+		return nil, err
+	}
+	all, err := pki.ParseCertificates(certificates)
+	return encode(slices.DeleteFunc(all, func(c *x509.Certificate) bool { return pki.SameKey(c.PublicKey, public) })...), err
+}
+
+// move has a file be what another one is; missing: likewise.
+func move(out, from Files, to, name string) {
+	if delete(out, to); from[name] != nil {
+		out[to] = from[name]
+	}
 }
 
 // Sign has the next authorities sign. Both are trusted.
@@ -104,14 +164,18 @@ func Sign(files Files) Files {
 		out[name+".key"] = files[name+".next.key"]
 		delete(out, name+".next.key")
 	}
+	for to, name := range map[string]string{chainFile: nextChain, issuerFile: nextIssuer} {
+		move(out, files, to, name)
+		delete(out, name)
+	}
 	return out
 }
 
-// Drop trusts nobody any more but who signs.
-func Drop(files Files, now time.Time) (Files, error) {
+// Drop trusts nobody any more but who signs; and, where it is trusted, the issuer that signed the clients' one.
+func Drop(files Files, issuerTrusted bool) (Files, error) {
 	out := maps.Clone(files)
 	err := within(files, func(dir string) error {
-		all, err := pki.Load(dir, now)
+		all, err := load(dir, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -120,6 +184,9 @@ func Drop(files Files, now time.Time) (Files, error) {
 				return fmt.Errorf("no key of %s is here", a.Name())
 			}
 			out[a.Name()+".crt"] = []byte(pki.CertificatePEM(a.Signing()))
+			if a == all.Clients && issuerTrusted {
+				out[a.Name()+".crt"] = join(out[a.Name()+".crt"], files[issuerFile])
+			}
 		}
 		return nil
 	})
@@ -136,8 +203,8 @@ func Forget(files Files) Files {
 }
 
 // Anew makes authorities in place of those that have ended, which are set aside.
-func Anew(ended Files, now time.Time) (Files, error) {
-	out, err := Create(now)
+func Anew(ended Files, by *Signed, now time.Time) (Files, error) {
+	out, err := Found(by, now)
 	setAside(out, ended)
 	return out, err
 }
@@ -197,12 +264,12 @@ func setAside(out, files Files) {
 // those of an earlier time.
 var ErrForeign = errors.New("hosts show certificates of other authorities than these")
 
-// Vouch says whether these authorities trust what a host shows. What has ended is shown to nobody.
+// Vouch says whether these authorities, whatever their dates, trust what a host shows. What has ended is shown to nobody.
 //
 // Errors: ErrForeign.
 func Vouch(authorities, leaves Files, now time.Time) error {
 	return within(authorities, func(dir string) error {
-		all, err := pki.Load(dir, now)
+		all, err := load(dir, time.Time{})
 		if err != nil {
 			return err
 		}

@@ -45,9 +45,9 @@ func TestRotation(t *testing.T) {
 		return files
 	}
 	first := step(Create(now))
-	trust := step(Next(first, now))
+	trust := step(Next(first, nil, now))
 	sign := Sign(trust)
-	drop := step(Drop(sign, now))
+	drop := step(Drop(sign, false))
 	done := Forget(drop)
 	var shown []Files
 	var had Files
@@ -62,7 +62,7 @@ func TestRotation(t *testing.T) {
 		if len(got) != 13 {
 			t.Errorf("step %d: with the leaves are %v", i, slices.Sorted(maps.Keys(got)))
 		}
-		is, err := Describe(files, now)
+		is, err := Describe(files)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,11 +132,11 @@ func TestLostKeys(t *testing.T) {
 		t.Error("what lay there is not set aside")
 	}
 	now = due.Add(time.Hour)
-	trust, err := Next(base, now)
+	trust, err := Next(base, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if is, err := Describe(trust, now); err != nil || len(is.Trusts) != 6 || len(is.Signs) != 0 || !is.Due.IsZero() {
+	if is, err := Describe(trust); err != nil || len(is.Trusts) != 6 || len(is.Signs) != 0 || !is.Due.IsZero() {
 		t.Errorf("%+v, %v", is, err)
 	}
 	kept, next, err := Issue(trust, had, host, now)
@@ -154,7 +154,7 @@ func TestLostKeys(t *testing.T) {
 		t.Error("nothing is known, and something was regained")
 	}
 	end := now.Add(pki.AuthorityLifetime)
-	anew, err := Anew(first, end)
+	anew, err := Anew(first, nil, end)
 	if err != nil || !bytes.Equal(anew["etcd-peers-ca.aside.crt"], first["etcd-peers-ca.crt"]) {
 		t.Fatal(err)
 	}

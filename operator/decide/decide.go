@@ -16,6 +16,12 @@ const most = 2
 // Next is what the operator does next. The order of the parts is policy: what forbids everything, the end, what has to be
 // there, the spec, then what may go, and last which pods are replaced.
 func Next(w World) Decision {
+	d := w.next()
+	w.runsOut(&d)
+	return d
+}
+
+func (w *World) next() Decision {
 	var d Decision
 	if w.forbidden(&d) {
 		return d
@@ -41,6 +47,9 @@ func Next(w World) Decision {
 		d.do(Step{Kind: MakeRecord, N: w.lastNumber() + 1, Why: "the cluster has no control objects"})
 		return d
 	}
+	if w.found(&d) {
+		return d
+	}
 	d.do(Step{Kind: MakeShared, Why: "the cluster's shared objects are as they are to be"})
 	w.hosts(&d)
 	w.budget(&d)
@@ -57,8 +66,8 @@ func Next(w World) Decision {
 
 // refused says why nothing is made of what the EtcdCluster asks for; nil: it can be.
 func (w *World) refused() *Wait {
-	if len(w.Want.Unsupported) > 0 {
-		return &Wait{Code: NotSupported, Sentence: fmt.Sprintf("this operator does not act on %s yet: leave it out", strings.Join(w.Want.Unsupported, ", "))}
+	if off := w.Want.Unsupported; len(off) > 0 {
+		return &Wait{Code: NotSupported, Sentence: unsupported(off)}
 	}
 	if w.Want.Refused != "" {
 		return &Wait{Code: SpecRefused, Sentence: w.Want.Refused}
@@ -69,9 +78,28 @@ func (w *World) refused() *Wait {
 	return nil
 }
 
+// unsupported says which fields are not acted on, and which flag of the operator helps.
+func unsupported(off []Field) string {
+	var fields, flags []string
+	for _, f := range off {
+		if fields = append(fields, f.Name); f.Alpha != "" {
+			flags = append(flags, f.Alpha)
+		}
+	}
+	out := fmt.Sprintf("this operator does not act on %s: leave it out", strings.Join(fields, ", "))
+	switch {
+	case len(flags) == 0:
+		return fmt.Sprintf("this operator does not act on %s yet: leave it out", strings.Join(fields, ", "))
+	case len(flags) == len(fields):
+		return fmt.Sprintf("%s, or have the operator started with --alpha=%s, which is not finished", out, strings.Join(flags, ","))
+	}
+	return out
+}
+
 // idle: nothing but what is looked after all the time is to be done.
 func (d *Decision) idle() bool {
-	return !slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Kind != MakeShared && s.Kind != RenewLeaves })
+	besides := []Kind{MakeShared, RenewLeaves, AskIssuer, SendRequest}
+	return !slices.ContainsFunc(d.Steps, func(s Step) bool { return !slices.Contains(besides, s.Kind) })
 }
 
 // forbidden says whether nothing at all may be done.

@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,11 @@ const betweenByTime = 365 * 24 * time.Hour
 type Authorities struct {
 	// There: the Secret is there, and what is known of it is of the last step. Of one that was changed amid a rotation Phase is known.
 	There bool
+	// Unmade: there never were any, but for the key for which an issuer may have been asked.
+	Unmade bool
+	// Issuer is who signed the clients' one that signs, or is to sign next. Asked is the request for another one; nil: none is out.
+	Issuer Issuer
+	Asked  *Asked
 	// Rotate is the number of spec.tls.rotate by which the last rotation was begun, whatever became of the Secret.
 	Rotate int
 	Phase  cluster.RotationPhase
@@ -33,6 +39,8 @@ type Authorities struct {
 	Trusts, Signs, Member []string
 	// Due is when they are to be replaced, and Ends when they end; zero: not known.
 	Due, Ends time.Time
+	// OtherEnds is when those end that are to sign next, in trust, or that signed before, in sign; zero: there are none, or not known.
+	OtherEnds time.Time
 }
 
 // Trust is what a host told of certificates, by their SHA-256, sorted.
@@ -62,31 +70,131 @@ func (a *Authorities) ended(now time.Time) bool {
 	return a != nil && a.There && !a.Ends.IsZero() && now.After(a.Ends)
 }
 
+// first is when the first of those ends that are trusted; zero: not known.
+func (a *Authorities) first() time.Time {
+	if !a.OtherEnds.IsZero() && (a.Ends.IsZero() || a.OtherEnds.Before(a.Ends)) {
+		return a.OtherEnds
+	}
+	return a.Ends
+}
+
+// late: the last half of the last third of their life has begun, and what is mere politeness counts no more.
+func (a *Authorities) late(now time.Time) bool {
+	left := a.Ends.Sub(a.Due)
+	return !a.Due.IsZero() && left > 0 && !now.Before(a.Due.Add(left/2))
+}
+
+// worn: the next ones have so little of their life left that they would have to be replaced at once, and those that sign last longer.
+func (a *Authorities) worn(now time.Time) bool {
+	switch {
+	case a.Phase != cluster.RotateTrust || a.OtherEnds.IsZero():
+		return false
+	case a.Ends.IsZero(): // nobody signs
+		return now.After(a.OtherEnds)
+	case !a.OtherEnds.Before(a.Ends):
+		return false
+	}
+	return a.OtherEnds.Sub(now) < a.OtherEnds.Sub(a.Since)/6
+}
+
 // due: they are to be replaced although nobody asks for it.
 func (a *Authorities) due(now time.Time) bool {
-	return !a.Due.IsZero() && !now.Before(a.Due) && now.Sub(a.Since) >= betweenByTime
+	between := betweenByTime
+	if left := a.Ends.Sub(a.Due); !a.Ends.IsZero() && left > 0 {
+		between = min(between, left) // of an issuer whose authorities live for less
+	}
+	return !a.Due.IsZero() && !now.Before(a.Due) && (now.Sub(a.Since) >= between || a.late(now))
 }
 
 // rotate takes the next step of a rotation, once each host and member has been seen as the step before has it.
 func (w *World) rotate(d *Decision) {
-	if w.Authorities == nil || w.Intent == nil || w.Intent.State != cluster.IntentFounded {
+	if w.Authorities == nil || w.Authorities.Unmade || w.Intent == nil || w.Intent.State != cluster.IntentFounded {
 		return
 	}
 	a := rotation{w.Authorities, w, d}
 	asked := w.Want.Rotate > a.Rotate
+	other := a.There && w.Want.Issuer != a.Issuer // of what is lost nobody knows who signed it
 	switch {
 	case a.ended(w.Now) && asked:
-		a.step(cluster.RotateDrop, true, "the authorities have ended, and others are asked for")
+		a.begin(cluster.RotateDrop, false, "the authorities have ended, and others are asked for")
 	case a.ended(w.Now):
-		d.Waits = append(d.Waits, w.Renewed(AuthorityEnded, fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others, before all pods are started anew at once with others", a.Ends.UTC().Format(time.RFC3339))))
+		a.hasEnded(false)
+	case a.There && a.worn(w.Now) && w.fresh() != nil:
+		d.Rotation = &Rotation{Phase: a.Phase, Waits: fmt.Sprintf("the next authorities end at %s, before they could be replaced in turn: others are made", a.OtherEnds.UTC().Format(time.RFC3339))}
+		a.begin(cluster.RotateTrust, a.ByTime && !asked, "the next authorities end too soon")
 	case a.There && a.Phase != cluster.RotateDone:
-		a.goOn(asked)
+		a.goOn(asked || other)
 	case w.fresh() == nil: // nobody waits with it, and by a clock that is wrong the next ones would be of another time
 	case asked:
-		a.step(cluster.RotateTrust, true, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
-	case a.There && a.due(w.Now) && d.idle() && len(d.Waits) == 0 && w.fresh().AllUp: // there are years for it
-		a.step(cluster.RotateTrust, true, "two thirds of the authorities' life are over")
+		a.begin(cluster.RotateTrust, false, fmt.Sprintf("spec.tls.rotate is %d", w.Want.Rotate))
+	case other:
+		a.begin(cluster.RotateTrust, false, others(w.Want.Issuer, a.Issuer))
+	case a.There && a.due(w.Now) && (a.late(w.Now) || d.idle() && len(d.Waits) == 0 && w.fresh().AllUp):
+		a.begin(cluster.RotateTrust, true, "two thirds of the authorities' life are over")
 	}
+}
+
+// others says in what the clients' authority is to be another one.
+func others(wanted, is Issuer) string {
+	if wanted.Ref() == is.Ref() {
+		return fmt.Sprintf("spec.tls.clients.trustIssuer is %v, and was %v", wanted.Trusted, is.Trusted)
+	}
+	return fmt.Sprintf("by spec.tls.clients %s signs the clients' authority, and %s signed it", who(wanted), who(is))
+}
+
+func who(i Issuer) string {
+	if i == (Issuer{}) {
+		return "the authority itself"
+	}
+	return i.String()
+}
+
+// hasEnded tells that nothing can be issued any more, and each way out.
+func (a rotation) hasEnded(asked bool) {
+	says := fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others, before all pods are started anew at once with others", a.Ends.UTC().Format(time.RFC3339))
+	out, issuer := Wait{}, a.w.Want.Issuer
+	switch {
+	case asked && issuer != (Issuer{}):
+		out = Wait{Code: AuthorityEnded, Sentence: fmt.Sprintf("%s. %s is to sign the clients' authority first. To do without it, take spec.tls.clients away", says, issuer), Command: a.w.patchTLS("clients", "null")}
+	case issuer != (Issuer{}):
+		out = a.w.Renewed(AuthorityEnded, says)
+		out.Sentence += fmt.Sprintf(". %s is asked then; to do without it, take spec.tls.clients away as well", issuer)
+	default:
+		out = a.w.Renewed(AuthorityEnded, says)
+	}
+	a.d.Waits = append(a.d.Waits, out)
+}
+
+// begin writes the first phase of a rotation, once an issuer that is to sign the next clients' authority has done so. Until then all
+// else of the cluster goes on with the authorities that are there.
+func (a rotation) begin(to cluster.RotationPhase, byTime bool, why string) {
+	meanwhile, before := a.goesOn(), len(a.d.Waits)
+	if to == cluster.RotateDrop {
+		a.hasEnded(true)
+		meanwhile = "Until then no new connection is made"
+	}
+	if !a.w.signed(a.d, meanwhile) {
+		for i := before; i < len(a.d.Waits); i++ {
+			a.d.Waits[i].Unasked = byTime
+		}
+		return
+	}
+	a.d.Waits = a.d.Waits[:before]
+	n := max(a.Rotate, a.w.Want.Rotate)
+	a.d.Steps = []Step{{Kind: Rotate, Phase: to, Rotate: n, ByTime: byTime, Issuer: a.w.Want.Issuer, Why: why}}
+}
+
+// goesOn says how long there is time.
+func (a rotation) goesOn() string {
+	if a.Ends.IsZero() {
+		return "Until then the authorities that are there go on"
+	}
+	return "Until then the authorities that are there go on, which end at " + a.Ends.UTC().Format(time.RFC3339)
+}
+
+// patchTLS is the command by which a person sets a field of spec.tls.
+func (w *World) patchTLS(field, value string) string {
+	return w.Kubectl(fmt.Sprintf("patch etcd %s --type=merge --patch=%s", w.Name, cluster.ShellWord(fmt.Sprintf(`{"spec":{"tls":{%q:%s}}}`, field, value))))
 }
 
 // Renewed is what is waited for where other authorities help, with the number that spec.tls.rotate has to have for them.
@@ -98,9 +206,8 @@ func (w *World) Renewed(code Code, sentence string) Wait {
 	if n := w.Want.Rotate; n > begun {
 		return Wait{Code: code, Sentence: fmt.Sprintf("%s. By spec.tls.rotate, which is %d, other authorities are made once the daemons tell of themselves", sentence, n)}
 	}
-	patch := cluster.ShellWord(fmt.Sprintf(`{"spec":{"tls":{"rotate":%d}}}`, begun+1))
 	return Wait{
-		Code: code, Command: w.Kubectl(fmt.Sprintf("patch etcd %s --type=merge --patch=%s", w.Name, patch)),
+		Code: code, Command: w.patchTLS("rotate", strconv.Itoa(begun+1)),
 		Sentence: fmt.Sprintf("%s. Set spec.tls.rotate to %d for other authorities", sentence, begun+1),
 	}
 }
@@ -110,6 +217,9 @@ func (a rotation) goOn(asked bool) {
 	grace := a.w.Want.RotationGrace
 	if a.ByTime && !asked {
 		grace = byTimeGrace
+	}
+	if first := a.first(); !first.IsZero() { // both steps, and what hosts and members need, are over well before
+		grace = min(grace, max(0, first.Sub(a.Since)/4))
 	}
 	for _, h := range a.w.Hosts {
 		if h.Outlived && h.Running && !h.Going && !h.OldLeaves {
@@ -126,22 +236,22 @@ func (a rotation) goOn(asked bool) {
 	switch {
 	case r.Waits != "":
 	case a.Phase == cluster.RotateTrust:
-		a.step(cluster.RotateSign, false, "all trust both the former authorities and the next ones")
+		a.step(cluster.RotateSign, "all trust both the former authorities and the next ones")
 	case a.Phase == cluster.RotateSign:
-		a.step(cluster.RotateDrop, false, "all show certificates of the next authorities")
+		a.step(cluster.RotateDrop, "all show certificates of the next authorities")
 	case a.Phase == cluster.RotateDrop:
-		a.step(cluster.RotateDone, false, "nobody trusts the former authorities any more")
+		a.step(cluster.RotateDone, "nobody trusts the former authorities any more")
 	}
 }
 
-// step writes a phase, alone: what else is to be done is none of its conditions, since a host that cannot be made would hold up the
-// rotation that it waits for.
-func (a rotation) step(to cluster.RotationPhase, begins bool, why string) {
+// step writes the next phase, alone: what else is to be done is none of its conditions, since a host that cannot be made would hold up
+// the rotation that it waits for. One that nobody asked for becomes the one that is asked for now.
+func (a rotation) step(to cluster.RotationPhase, why string) {
 	n := a.Rotate
-	if begins || a.ByTime { // one that nobody asked for becomes the one that is asked for now
+	if a.ByTime {
 		n = max(n, a.w.Want.Rotate)
 	}
-	a.d.Steps = []Step{{Kind: Rotate, Phase: to, Rotate: n, ByTime: n == a.Rotate && (begins || a.ByTime), Why: why}}
+	a.d.Steps = []Step{{Kind: Rotate, Phase: to, Rotate: n, ByTime: a.ByTime && n == a.Rotate, Issuer: a.Issuer, Why: why}}
 }
 
 // lacks says for what the present step waits; empty: each host and each member has been seen as it has it. What nobody told

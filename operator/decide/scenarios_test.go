@@ -18,7 +18,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere=claims
+//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x alpha=Y issuer=corp+trusted barred automatic from=NAME|proven elsewhere=claims
 //	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked          without the line there is one, with the next number above all hosts
 //	budget 2
 //	spec count=3 hosts=1,2,3 hold                  without the line none is written
@@ -26,7 +26,8 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
 //	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old outlived pod=no|going replace kept spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
-//	authorities gone rotate=1 phase=trust since=1h bytime due ended         how far they are rotated; without the line there are none
+//	authorities gone rotate=1 phase=trust since=1h bytime due dueSince=9h left=99h other=99h ended         how far they are rotated; without the line there are none
+//	authorities unmade issuer=corp asked=no-kind|not-sent|pending|signed|refused|unread of=corp for=1 tries=2 refused=1m why=WHY         who signed the clients' one, and who is asked to
 //	copy there done failed=WHY lacks=WHY waits=WHY       of the backup, from elsewhere
 //	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared full made=1m
 func TestScenarios(t *testing.T) {
@@ -68,6 +69,12 @@ func text(d Decision) string {
 		if s.Evict {
 			b.WriteString(" evict")
 		}
+		if s.Issuer != (Issuer{}) {
+			fmt.Fprintf(&b, " by=%s", s.Issuer.Name)
+		}
+		if s.Tries > 0 {
+			fmt.Fprintf(&b, " try=%d for=%d", s.Tries, s.Rotate)
+		}
 		if s.Kind == Rotate {
 			fmt.Fprintf(&b, " %s for=%d", s.Phase, s.Rotate)
 			if s.ByTime {
@@ -78,12 +85,18 @@ func text(d Decision) string {
 	}
 	for _, w := range d.Waits {
 		fmt.Fprintf(&b, "! %s: %s\n", w.Code, w.Sentence)
+		if w.Unasked {
+			b.WriteString("  which nobody asked for\n")
+		}
 		if w.Command != "" {
 			fmt.Fprintf(&b, "$ %s\n", w.Command)
 		}
 	}
 	if r := d.Rotation; r != nil {
 		fmt.Fprintf(&b, "rotating, %s: %s\n", r.Phase, cmp.Or(r.Waits, "all are ready"))
+	}
+	if e := d.Ending; e != nil {
+		fmt.Fprintf(&b, "they end in %s: %s\n", e.At.Sub(now), e.Keeps)
 	}
 	if b.Len() == 0 {
 		return "nothing\n"
@@ -222,7 +235,7 @@ func wantOf(t *testing.T, args map[string]string) Want {
 	w := Want{
 		Spec:  cluster.Spec{MemberCount: number(args["size"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute},
 		Spare: number(args["spare"]), ReplaceAfter: 5 * time.Minute, Paused: has(args, "paused"), Hibernate: has(args, "hibernate"),
-		Rotate: number(args["rotate"]), RotationGrace: 10 * time.Minute, Backup: has(args, "backup"), Drills: has(args, "drills"), Volumes: KeepUnproven,
+		Rotate: number(args["rotate"]), Issuer: issuerOf(args["issuer"]), IssuerBarred: has(args, "barred"), RotationGrace: 10 * time.Minute, Backup: has(args, "backup"), Drills: has(args, "drills"), Volumes: KeepUnproven,
 	}
 	if has(args, "volumes") {
 		w.Volumes = Volumes(args["volumes"])
@@ -247,7 +260,7 @@ func wantOf(t *testing.T, args map[string]string) Want {
 		w.From.Elsewhere, w.From.Claims = true, args["elsewhere"] == "claims"
 	}
 	if has(args, "unsupported") {
-		w.Unsupported = []string{args["unsupported"]}
+		w.Unsupported = []Field{{args["unsupported"], args["alpha"]}}
 	}
 	return w
 }
@@ -285,7 +298,7 @@ func certificatesOf(word string) []string {
 }
 
 func authoritiesOf(args map[string]string) *Authorities {
-	a := &Authorities{There: !has(args, "gone"), Rotate: number(args["rotate"]), Phase: cluster.RotationPhase(cmp.Or(args["phase"], "done")), Since: ago(cmp.Or(args["since"], "1h")), ByTime: has(args, "bytime"), Due: now.Add(time.Hour), Ends: now.Add(2 * time.Hour)}
+	a := &Authorities{There: !has(args, "gone"), Rotate: number(args["rotate"]), Phase: cluster.RotationPhase(cmp.Or(args["phase"], "done")), Since: ago(cmp.Or(args["since"], "1h")), ByTime: has(args, "bytime"), Due: now.Add(time.Hour), Ends: now.Add(2 * 365 * 24 * time.Hour)}
 	a.Trusts, a.Signs = certificatesOf("both"), certificatesOf("next")
 	switch a.Phase {
 	case cluster.RotateTrust:
@@ -297,10 +310,37 @@ func authoritiesOf(args map[string]string) *Authorities {
 	if has(args, "due") {
 		a.Due = ago("1m")
 	}
+	if has(args, "left") {
+		a.Ends = ago("-" + args["left"])
+	}
+	if has(args, "dueSince") {
+		a.Due = ago(args["dueSince"])
+	}
+	if has(args, "other") {
+		a.OtherEnds = ago(strings.TrimPrefix("-"+args["other"], "--"))
+	}
+	a.Unmade, a.Issuer = has(args, "unmade"), issuerOf(args["issuer"])
+	if a.Unmade {
+		*a = Authorities{Unmade: true}
+	}
+	if has(args, "asked") {
+		a.Asked = &Asked{Request: "main-clients-ca-1a2b3c4d5e", Issuer: issuerOf(cmp.Or(args["of"], "corp")), Rotate: number(args["for"]), Tries: max(1, number(args["tries"])), Since: ago("2h"), State: AskedState(args["asked"]), Why: args["why"]}
+		if has(args, "refused") {
+			a.Asked.At = ago(args["refused"])
+		}
+	}
 	if has(args, "ended") {
 		a.Ends = ago("1m")
 	}
 	return a
+}
+
+func issuerOf(name string) Issuer {
+	if name == "" {
+		return Issuer{}
+	}
+	name, trusted := strings.CutSuffix(name, "+trusted")
+	return Issuer{Name: name, Kind: "Issuer", Group: "cert-manager.io", Trusted: trusted}
 }
 
 func toldOf(args map[string]string) *Told {

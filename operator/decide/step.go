@@ -21,7 +21,11 @@ const (
 	MarkStore   Kind = "mark-store" // of a cluster on bare hosts: who looks after it
 	AmendSpec   Kind = "amend-spec" // there: the EtcdCluster's own keys
 	EndWord     Kind = "end-word"   // there: a person's take-over is done, and its annotation goes
-	KeepPod     Kind = "keep-pod"   // whatever was to delete the pod of the host that the operator has paused does not any more
+	AskIssuer   Kind = "ask-issuer" // a key for the clients' authority, for which a request is to be made
+	SendRequest Kind = "send-request"
+	// FoundAuthorities makes them where an issuer signs.
+	FoundAuthorities Kind = "found-authorities"
+	KeepPod          Kind = "keep-pod" // whatever was to delete the pod of the host that the operator has paused does not any more
 )
 
 // Steps that take something away. A decision has one of them at most, and then nothing else.
@@ -76,13 +80,16 @@ type Step struct {
 	Phase  cluster.RotationPhase
 	Rotate int
 	ByTime bool
+	// Issuer is who signs the clients' authority, or is asked to, by so many requests.
+	Issuer Issuer
+	Tries  int
 	// Why is for people.
 	Why string
 }
 
 // Is says whether two steps do the same.
 func (s Step) Is(o Step) bool {
-	return o.Kind == s.Kind && o.N == s.N && o.AtLeast == s.AtLeast && o.Evict == s.Evict && o.Phase == s.Phase
+	return o.Kind == s.Kind && o.N == s.N && o.AtLeast == s.AtLeast && o.Evict == s.Evict && o.Phase == s.Phase && o.Issuer == s.Issuer
 }
 
 // Code names what is waited for. It becomes the code of a blocker.
@@ -105,6 +112,10 @@ const (
 	AuthorityGone    Code = "AuthorityGone"
 	AuthorityChanged Code = "AuthorityChanged" // the Secret with the keys is of an earlier step, or was edited
 	AuthorityEnded   Code = "AuthorityEnded"
+	AuthorityEnds    Code = "AuthorityEnds" // soon, and nothing replaces them
+	IssuerWaits      Code = "IssuerWaits"   // the issuer of spec.tls.clients is asked
+	IssuerRefuses    Code = "IssuerRefuses" // it did not sign, or not what serves
+	IssuerBarred     Code = "IssuerBarred"  // the operator may not ask it
 	StepFailed       Code = "StepFailed"
 	Rolling          Code = "Rolling"  // a host's pod is being replaced
 	RollHeld         Code = "RollHeld" // pods are to be replaced, and something is in the way
@@ -123,6 +134,8 @@ type Wait struct {
 	Host     string
 	Sentence string
 	Command  string
+	// Unasked: it is about what nobody asked for, so that the cluster is as the spec has it.
+	Unasked bool
 }
 
 // Decision is what follows from a world.
@@ -131,6 +144,8 @@ type Decision struct {
 	Waits []Wait
 	// Rotation is the one of the authorities that is under way; nil: none is, or nobody looked.
 	Rotation *Rotation
+	// Ending: the authorities are to be replaced, and are not yet; nil: they are not due.
+	Ending *Ending
 }
 
 func (d *Decision) do(s Step) { d.Steps = append(d.Steps, s) }

@@ -90,12 +90,23 @@ type Want struct {
 	// Rotate is how often the authorities are to have been replaced, and RotationGrace how long clients have at each step of it.
 	Rotate        int
 	RotationGrace time.Duration
+	// Issuer is who is to sign the clients' authority.
+	Issuer Issuer
+	// IssuerBarred: this operator may not ask that one.
+	IssuerBarred bool
 	// From is what a new cluster begins with; nil: nothing.
 	From *Origin
 	// Refused says what is wrong with the EtcdCluster that the API server cannot tell.
 	Refused string
 	// Unsupported are fields of the spec that this release does not act on.
-	Unsupported []string
+	Unsupported []Field
+}
+
+// Field is one of the spec that is not acted on.
+type Field struct {
+	Name string
+	// Alpha is its name in the operator's --alpha, by which it is on; empty: no operator of this release acts on it.
+	Alpha string
 }
 
 // Volumes says what becomes of the volumes of a deleted cluster.

@@ -55,6 +55,7 @@ type hand struct {
 	rolled     []string                  // hosts whose pods were replaced, in their order
 	real       *machines                 // of its pods; nil: the hand plays the daemons, too
 	tells      func(*control.Status)     // what else its daemons tell
+	issuer     *issuer                   // cert-manager's; nil: there is none
 }
 
 func (h *hand) time() time.Time { return time.Now().Add(h.skip) }
@@ -65,6 +66,9 @@ func (h *hand) key(name string) types.NamespacedName {
 
 // turn does what is to be done once.
 func (h *hand) turn(ctx context.Context) error {
+	if err := h.issuer.turn(ctx, h); err != nil {
+		return fmt.Errorf("the issuer: %w", err)
+	}
 	sets, pods, claims := &appsv1.StatefulSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}
 	mine := []client.ListOption{client.InNamespace(h.ns), client.MatchingLabels{shape.LabelCluster: h.name}}
 	for _, l := range []client.ObjectList{sets, pods, claims} {
@@ -429,7 +433,8 @@ func operator(c client.Client, lives int, now func() time.Time) (*reconcile.Reco
 			return write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 	})
-	return &reconcile.Reconciler{Cached: counted, Live: counted, Writer: &act.Writer{Client: counted, Live: counted}, Image: "localhost/etcdadm:1", Now: now}, func() int { return writes }
+	return &reconcile.Reconciler{Cached: counted, Live: counted, Writer: &act.Writer{Client: counted, Live: counted}, Image: "localhost/etcdadm:1", Now: now,
+		Alpha: reconcile.Alpha{ClientIssuer: true}, Issuers: reconcile.Issuers{{Kind: "Issuer", Name: "*", Group: shape.IssuerGroup}, {Kind: "ClusterIssuer", Name: "other", Group: shape.IssuerGroup}}}, func() int { return writes }
 }
 
 // settle runs operator and hand in turn until what is wanted holds.

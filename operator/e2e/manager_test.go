@@ -35,7 +35,7 @@ func manager(t *testing.T, by *rest.Config, ns, name string) (stop func(), leads
 		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry, Controller: config.Controller{SkipNameValidation: &anyName},
 	})
 	must(t, err)
-	r := &reconcile.Reconciler{Cached: m.GetClient(), Live: m.GetAPIReader(), Writer: &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()}, Image: "localhost/etcdadm:1", Events: m.GetEventRecorder("etcdadm-operator")}
+	r := &reconcile.Reconciler{Cached: m.GetClient(), Live: m.GetAPIReader(), Writer: &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()}, Image: "localhost/etcdadm:1", Events: m.GetEventRecorder("etcdadm-operator"), Alpha: reconcile.Alpha{ClientIssuer: true}}
 	must(t, r.Setup(m, 4))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -89,6 +89,7 @@ func TestTwoOperators(t *testing.T) {
 		}
 		return h.ready(3, 3)()
 	})
+	g.founds()
 	if n := second.looks(t.Context())["etcdcluster"]; n > 0 {
 		t.Fatal("both work")
 	}
@@ -108,6 +109,30 @@ func TestTwoOperators(t *testing.T) {
 		return nil
 	})
 	g.held()
+}
+
+// founds has operators that began without cert-manager found a cluster by an issuer of it, once it is there.
+func (g *rig) founds() {
+	t, ns := g.t, "signed"
+	t.Helper()
+	must(t, g.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
+	h := &hand{t: t, c: g.c, ns: ns, name: "signed", silent: map[string]bool{}}
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("signed", "size: 1, version: 3.6.16, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: corp}}}"))))
+	settled := func(what string, holds func() error) {
+		t.Helper()
+		within(t, time.Minute, what, func(ctx context.Context) error {
+			if err := h.turn(ctx); err != nil && h.issuer == nil {
+				return err
+			}
+			return holds()
+		})
+	}
+	settled("cert-manager is missing", h.waits("IssuerWaits", "knows no CertificateRequests"))
+	defineRequests(t, g.c)
+	h.issuer = newIssuer(t)
+	settled("founded by an issuer", h.ready(1, 1))
+	must(t, h.c.Delete(t.Context(), h.see()))
+	settled("deleted", h.gone)
 }
 
 // leads waits until another operator than the one before has the Lease, and says which one.

@@ -46,8 +46,9 @@ func (h *hand) trust(ctx context.Context, host string) (*control.TrustStatus, er
 	if err := h.c.Get(ctx, h.key(host+"-leaves"), secret); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	is, err := authority.Describe(secret.Data, h.time())
-	if err != nil { // they have ended, and nobody hears it
+	is, err := authority.Describe(secret.Data)
+	valid := func(c *x509.Certificate) bool { return h.time().Before(c.NotAfter) }
+	if err != nil || !slices.ContainsFunc(certificates(h.t, secret.Data[pki.ClientsCA+".crt"]), valid) { // they have ended, and nobody hears it
 		return nil, nil
 	}
 	out := &control.TrustStatus{Daemon: is.Trusts, Member: is.Member}
@@ -88,7 +89,7 @@ func (h *hand) rotated(n int, former authority.Files) func() error {
 		if said.Rotate != n || said.Phase != "done" {
 			return fmt.Errorf("it is at %+v: %+v", said, h.condition(v1alpha1.Rotating))
 		}
-		is, err := authority.Describe(files, h.time())
+		is, err := authority.Describe(files)
 		if err != nil {
 			return err
 		}

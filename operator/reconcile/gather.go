@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,10 +39,12 @@ type sight struct {
 	// is the last one that anything was written by.
 	kept          *keptAuthorities
 	older         bool
-	step, signed  int             // of the authorities: the last that is known of, and by keys and certificates alone
-	shared        []client.Object // by kind and name, whatever is there
-	began, toldBy time.Time       // the look, and the read of the status past the cache
-	copying       copying         // what a request has copied; zero: nothing
+	asked         *keptAsked        // the request for the clients' authority that is out; nil: none is
+	signature     *authority.Signed // what came of it; nil: nothing yet that serves
+	step, signed  int               // of the authorities: the last that is known of, and by keys and certificates alone
+	shared        []client.Object   // by kind and name, whatever is there
+	began, toldBy time.Time         // the look, and the read of the status past the cache
+	copying       copying           // what a request has copied; zero: nothing
 
 	// Of a cluster on bare hosts: what is seen of it, its record (nil: it cannot be read) and the spec as it was read there.
 	outside *decide.Outside
@@ -125,13 +128,14 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 		}
 	}
 	w.Since = ec.CreationTimestamp.Time
-	s.want()
+	s.want(r.Alpha, r.Issuers)
 	w.Want.RotationGrace = r.RotationGrace
 	s.describe()
 	s.rotation()
 	if err := r.compareKeys(ctx, s); err != nil {
 		return nil, err
 	}
+	r.readAsked(ctx, s)
 	if err := r.pauses(ctx, s); err != nil {
 		return nil, err
 	}
@@ -185,8 +189,8 @@ func (s *sight) host(o client.Object) *hostObjects {
 	return s.hosts[n]
 }
 
-// want reads what the EtcdCluster asks for.
-func (s *sight) want() {
+// want reads what the EtcdCluster asks for, by an operator that has this on and may ask those.
+func (s *sight) want(on Alpha, may Issuers) {
 	spec, w := s.cluster.Spec, &s.world.Want
 	w.Spec = cluster.Spec{MemberCount: int(spec.Size), Options: map[string]string{skipSANs: "true"}, DeadAfter: spec.ReplaceAfter.Or(defaultReplaceAfter)}
 	maps.Copy(w.Spec.Options, spec.Options)
@@ -211,6 +215,8 @@ func (s *sight) want() {
 	if spec.TLS != nil {
 		w.Rotate = int(spec.TLS.Rotate)
 	}
+	w.Issuer = issuerOf(spec.TLS)
+	w.IssuerBarred = w.Issuer != (decide.Issuer{}) && !may.allow(w.Issuer)
 	if b := spec.Bootstrap; b != nil && b.Restore != nil {
 		w.From = &decide.Origin{Backup: string(b.Restore.Backup), NewestProven: b.Restore.NewestProven}
 	}
@@ -221,14 +227,16 @@ func (s *sight) want() {
 		w.Deleted = at.Time
 	}
 	for _, f := range []struct {
-		name string
-		said bool
+		name  string
+		said  bool
+		alpha string // the name in --alpha by which it is on; empty: there is none
+		on    bool
 	}{
-		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
-		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil},
+		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil, "ClientIssuer", on.ClientIssuer},
+		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil, "", false},
 	} {
-		if f.said {
-			w.Unsupported = append(w.Unsupported, "spec."+f.name)
+		if f.said && !f.on {
+			w.Unsupported = append(w.Unsupported, decide.Field{Name: "spec." + f.name, Alpha: f.alpha})
 		}
 	}
 	if b := spec.Backup; b != nil { // hosts have no identity that opens what was encrypted

@@ -58,6 +58,8 @@ type Reconciler struct {
 	Image  string               // of hosts
 	// RotationGrace is how long clients have at each step in which the authorities are rotated.
 	RotationGrace time.Duration
+	Alpha         Alpha
+	Issuers       Issuers          // that may be asked to sign; nil: OwnIssuers
 	Now           func() time.Time // nil: the clock
 	rolls         rolls
 	beats         beats
@@ -206,6 +208,8 @@ func hindered(w *decide.World, err error) (wait *decide.Wait, goesOn bool) {
 	switch {
 	case is:
 		return &decide.Wait{Code: decide.NameTaken, Sentence: taken.Error() + ": delete it, or choose another name for the EtcdCluster"}, false
+	case isUnsent(err):
+		return &decide.Wait{Code: decide.IssuerWaits, Sentence: err.Error(), Command: w.Kubectl("get certificaterequests.cert-manager.io")}, true
 	case lostKeys(w, err) != nil:
 		return lostKeys(w, err), true
 	case errors.Is(err, act.ErrNoImages):

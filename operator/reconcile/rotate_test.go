@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/pki"
 	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
@@ -129,16 +130,22 @@ func TestDueIsSpread(t *testing.T) {
 	due, months := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), map[time.Month]int{}
 	for n := range 600 {
 		s := &sight{shape: shape.Cluster{UID: fmt.Sprint(n)}}
-		at := s.spread(due)
-		if !at.Equal(s.spread(due)) || at.Before(due) || at.Sub(due) >= byTimeSpread {
+		at := s.spread(due, due.Add(pki.AuthorityLifetime/3))
+		if !at.Equal(s.spread(due, due.Add(pki.AuthorityLifetime/3))) || at.Before(due) || at.Sub(due) >= byTimeSpread {
 			t.Fatalf("due at %s", at)
 		}
 		months[at.Month()]++
 	}
+	for n := range 600 { // of an issuer whose authorities live for less
+		s := &sight{shape: shape.Cluster{UID: fmt.Sprint(n)}}
+		if at := s.spread(due, due.Add(40*24*time.Hour)); at.Before(due) || at.Sub(due) >= 10*24*time.Hour {
+			t.Fatalf("due at %s, which is late", at)
+		}
+	}
 	if len(months) < 6 || months[time.March] < 60 {
 		t.Errorf("%v", months)
 	}
-	if s := (&sight{}); !s.spread(time.Time{}).IsZero() {
+	if s := (&sight{}); !s.spread(time.Time{}, time.Time{}).IsZero() {
 		t.Error("what is not known is due")
 	}
 }

@@ -59,6 +59,12 @@ func (r *Reconciler) take(ctx context.Context, s *sight, step decide.Step) error
 		return r.Writer.Delete(ctx, h.pod)
 	case decide.Rotate:
 		return r.rotate(ctx, s, step)
+	case decide.AskIssuer:
+		return r.askIssuer(ctx, s, step)
+	case decide.SendRequest:
+		return r.sendRequest(ctx, s)
+	case decide.FoundAuthorities:
+		return r.foundAuthorities(ctx, s, step)
 	case decide.RollHost:
 		return r.rollHost(ctx, s, step, h)
 	case decide.AskBackup:

@@ -131,7 +131,7 @@ func worldOf(args map[string]string) *decide.World {
 		w.Unread = "it is no JSON"
 	}
 	if has("unsupported") {
-		w.Want.Unsupported = []string{"spec.hosts"}
+		w.Want.Unsupported = []decide.Field{{Name: "spec.hosts"}}
 	}
 	if ago, err := time.ParseDuration(args["told"]); err == nil {
 		w.Told.At = now.Add(-ago)

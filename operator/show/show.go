@@ -206,34 +206,16 @@ func (s Seen) conditions(out *v1alpha1.ClusterStatus) {
 	s.set(out, all)
 }
 
-// rotating says how far the authorities are rotated, and what that waits for; nil: nothing is to be said.
-func (s Seen) rotating(out *v1alpha1.ClusterStatus) *condition {
-	a := s.World.Authorities
-	steps := map[cluster.RotationPhase]struct{ reason, text string }{
-		cluster.RotateTrust: {"TrustBoth", "1 of 3: the former authorities and the next ones are trusted"},
-		cluster.RotateSign:  {"NextSign", "2 of 3: certificates of the next authorities are shown, and both are trusted"},
-		cluster.RotateDrop:  {"FormerOut", "3 of 3: the former authorities are trusted no more"},
-	}
-	shown := meta.FindStatusCondition(out.Conditions, v1alpha1.Rotating)
-	switch {
-	case a == nil, !a.There && a.Phase == "" && (shown == nil || shown.Status == metav1.ConditionFalse):
-		return nil
-	case !a.There:
-		return &condition{v1alpha1.Rotating, metav1.ConditionUnknown, "KeysLost", "the Secret with the authorities' keys, which says how far it is, is gone or was changed: hosts stay as they are, and nothing goes on. See the condition Ready"}
-	case a.Phase == cluster.RotateDone:
-		if shown == nil {
-			return nil
-		}
-		return &condition{v1alpha1.Rotating, metav1.ConditionFalse, "Done", "the authorities were replaced"}
-	}
-	c := condition{v1alpha1.Rotating, metav1.ConditionTrue, steps[a.Phase].reason, steps[a.Phase].text}
-	switch r := s.Decision.Rotation; {
-	case r == nil:
-		c.text += ". Nothing goes on now; see the condition Ready"
-	case r.Waits != "":
-		c.text += ". It waits: " + r.Waits
-	}
-	return &c
+// waits are what keeps the cluster from being as the spec asks.
+func (s Seen) waits() []decide.Wait {
+	return slices.DeleteFunc(slices.Clone(s.Decision.Waits), func(w decide.Wait) bool { return w.Unasked })
+}
+
+// wrong are the blockers without what nobody asked for.
+func (s Seen) wrong(out *v1alpha1.ClusterStatus) []v1alpha1.Blocker {
+	return slices.DeleteFunc(slices.Clone(out.Blockers), func(b v1alpha1.Blocker) bool {
+		return slices.ContainsFunc(s.Decision.Waits, func(w decide.Wait) bool { return w.Unasked && string(w.Code) == b.Code && w.Sentence == b.Sentence })
+	})
 }
 
 func (s Seen) set(out *v1alpha1.ClusterStatus, all []condition) {
@@ -303,8 +285,8 @@ func (s Seen) progressing() condition {
 }
 
 func (s Seen) degraded(out *v1alpha1.ClusterStatus) condition {
-	if len(out.Blockers) > 0 {
-		b := out.Blockers[0]
+	if wrong := s.wrong(out); len(wrong) > 0 {
+		b := wrong[0]
 		return condition{v1alpha1.Degraded, metav1.ConditionTrue, reason(b.Code), b.Sentence}
 	}
 	return condition{v1alpha1.Degraded, metav1.ConditionFalse, "Nothing", "nothing is known to be wrong"}
@@ -330,26 +312,26 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 	not := func(reason, text string) condition {
 		return condition{v1alpha1.Ready, metav1.ConditionFalse, reason, text}
 	}
-	available := s.available(out)
+	available, waits, wrong := s.available(out), s.waits(), s.wrong(out)
 	switch {
 	case !s.Cluster.DeletionTimestamp.IsZero():
 		text := "the cluster is being deleted"
-		if len(s.Decision.Waits) > 0 {
-			text += ": " + s.Decision.Waits[0].Sentence
+		if len(waits) > 0 {
+			text += ": " + waits[0].Sentence
 		}
 		return not("Deleting", text)
-	case available.reason == "NoQuorum" && goesOn(s.Decision.Waits):
+	case available.reason == "NoQuorum" && goesOn(waits):
 		return not(available.reason, available.text)
-	case len(s.Decision.Waits) > 0:
-		w := s.Decision.Waits[0]
+	case len(waits) > 0:
+		w := waits[0]
 		return not(string(w.Code), w.Sentence)
 	case s.Told == nil || s.Told.At.Before(s.World.Since):
 		text := "the daemons have told nothing yet"
 		if s.Told != nil {
 			text = "the daemons have told nothing since this EtcdCluster was made, and do within 5 minutes"
 		}
-		if len(out.Blockers) > 0 {
-			text += "; " + out.Blockers[0].Sentence
+		if len(wrong) > 0 {
+			text += "; " + wrong[0].Sentence
 		}
 		return not("Creating", text)
 	case available.is != metav1.ConditionTrue:
@@ -360,8 +342,8 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 		return not("Upgrading", "not all members run the version")
 	case *out.Up != out.Voters:
 		return not("MemberDown", "not all voters are up")
-	case len(out.Blockers) > 0:
-		return not(reason(out.Blockers[0].Code), out.Blockers[0].Sentence)
+	case len(wrong) > 0:
+		return not(reason(wrong[0].Code), wrong[0].Sentence)
 	}
 	return condition{v1alpha1.Ready, metav1.ConditionTrue, "Ready", "all is as the spec asks"}
 }

@@ -36,6 +36,37 @@ func status(t *testing.T, s Seen) (reason string, out v1alpha1.ClusterStatus) {
 	return c.Reason, out
 }
 
+// Authorities that are due are told with their end and what keeps them, and an issuer that is waited for unasked likewise: the cluster is
+// ready before that.
+func TestDueIsTold(t *testing.T) {
+	s := seen(3, time.Hour)
+	end := s.World.Now.Add(30 * 24 * time.Hour)
+	s.World.Authorities = &decide.Authorities{There: true, Phase: cluster.RotateDone}
+	told := func(want string) *metav1.Condition {
+		t.Helper()
+		reason, out := status(t, s)
+		if degraded := meta.IsStatusConditionTrue(out.Conditions, v1alpha1.Degraded); reason != want || degraded == (want == "Ready") {
+			t.Errorf("it shows %s, degraded: %v", reason, degraded)
+		}
+		return meta.FindStatusCondition(out.Conditions, v1alpha1.Rotating)
+	}
+	s.Decision.Ending = &decide.Ending{At: end, Keeps: "not every member is up"}
+	if c := told("Ready"); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "Due" || !strings.Contains(c.Message, end.UTC().Format(time.RFC3339)) || !strings.HasSuffix(c.Message, "not every member is up") {
+		t.Errorf("%+v", c)
+	}
+	s.Decision.Waits = []decide.Wait{{Code: decide.IssuerWaits, Sentence: "corp has not signed", Unasked: true}}
+	if c := told("Ready"); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "IssuerWaits" || c.Message != "corp has not signed" {
+		t.Errorf("%+v", c)
+	}
+	if _, out := status(t, s); len(out.Blockers) != 1 {
+		t.Errorf("blockers: %+v", out.Blockers)
+	}
+	s.Decision.Waits = append(s.Decision.Waits, decide.Wait{Code: decide.AuthorityEnds, Sentence: "soon"})
+	told("AuthorityEnds")
+	s.Decision.Waits = []decide.Wait{{Code: decide.IssuerWaits, Sentence: "corp has not signed"}}
+	told("IssuerWaits")
+}
+
 // A rotation is told by its step and what that waits for, and does not make a cluster unready. One that never was is not told.
 func TestRotating(t *testing.T) {
 	s := seen(3, time.Hour)

@@ -31,19 +31,29 @@ func main() {
 	healthAt := flag.String("health-probe-bind-address", ":8081", "where /healthz and /readyz are")
 	workers := flag.Int("workers", 32, "clusters that are looked at at once")
 	grace := flag.Duration("rotation-grace", 10*time.Minute, "how long clients have at each step of spec.tls.rotate to take new certificates up")
+	alpha := flag.String("alpha", "", "what is not finished and is on nonetheless, with commas between: ClientIssuer (spec.tls.clients)")
+	issuers := flag.String("issuers", "Issuer/*", "issuers that spec.tls.clients may name, as KIND/NAME or KIND.GROUP/NAME, with commas between; NAME may be *")
 	flag.Parse() // --kubeconfig is controller-runtime's
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
 	ctrl.SetLogger(zap.New())
-	if err := run(*image, *namespace, *elect, *metricsAt, *healthAt, *workers, *grace); err != nil {
+	r := &reconcile.Reconciler{Image: *image, RotationGrace: *grace}
+	var err error
+	if r.Alpha, err = reconcile.ParseAlpha(*alpha); err == nil {
+		r.Issuers, err = reconcile.ParseIssuers(*issuers)
+	}
+	if err == nil {
+		err = run(r, *namespace, *elect, *metricsAt, *healthAt, *workers)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "etcdadm-operator:", err)
 		os.Exit(1)
 	}
 }
 
-func run(image, namespace string, elect bool, metricsAt, healthAt string, workers int, grace time.Duration) error {
-	if image == "" {
+func run(r *reconcile.Reconciler, namespace string, elect bool, metricsAt, healthAt string, workers int) error {
+	if r.Image == "" {
 		return fmt.Errorf("--image is required: name the image of the hosts, such as registry.example/etcdadm:1.0.0")
 	}
 	scheme := runtime.NewScheme()
@@ -69,11 +79,8 @@ func run(image, namespace string, elect bool, metricsAt, healthAt string, worker
 			return err
 		}
 	}
-	r := &reconcile.Reconciler{
-		Cached: m.GetClient(), Live: m.GetAPIReader(), Image: image, Events: m.GetEventRecorder("etcdadm-operator"),
-		RotationGrace: grace,
-		Writer:        &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()},
-	}
+	r.Cached, r.Live, r.Events = m.GetClient(), m.GetAPIReader(), m.GetEventRecorder("etcdadm-operator")
+	r.Writer = &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()}
 	if err := r.Setup(m, workers); err != nil {
 		return err
 	}
