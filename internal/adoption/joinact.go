@@ -38,7 +38,7 @@ func (j *Join) backUp(ctx context.Context, s *Scene) error {
 		return written, nil
 	})
 	if err == nil {
-		err = markForeign(ctx, j.Folder, cluster.Spec{MemberCount: written.Members, EtcdVersion: s.Version()})
+		err = markForeign(ctx, j.Folder, cluster.Spec{MemberCount: written.Members, EtcdVersion: s.Version(), Options: j.Options})
 	}
 	if err != nil {
 		return err

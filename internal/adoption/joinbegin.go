@@ -51,6 +51,14 @@ func (s *Scene) ended() bool {
 	return !same || s.Old || len(j.Promoted) > 0 || s.Count != 0 && s.Count != j.Members
 }
 
+// otherCluster comes before all: a person who names a cluster means no other one.
+func (s *Scene) otherCluster() *Step {
+	if s.Of != 0 && s.Of != s.Cluster {
+		return step(StepRefuse, Seen{}, "the members at --endpoints are of cluster %s, and cluster %s is meant: look at both, and correct the one that is wrong", s.Cluster, s.Of)
+	}
+	return nil
+}
+
 func (s *Scene) otherStore() *Step {
 	if s.Joining != nil && s.Joining.Cluster != s.Cluster {
 		return step(StepRefuse, Seen{}, "the store has the adoption of cluster %s, and the members at --endpoints are of cluster %s: give every cluster a store of its own", s.Joining.Cluster, s.Cluster)
