@@ -27,9 +27,12 @@ var Life = pki.Lifetime{Duration: 365 * duration.Day, MinTimeLeft: 243 * duratio
 type Files map[string][]byte
 
 // Create makes the three authorities of a cluster, with their keys.
-func Create(now time.Time) (Files, error) {
+func Create(now time.Time) (Files, error) { return Complete(nil, now) }
+
+// Complete makes those of the three authorities that are not given.
+func Complete(given Files, now time.Time) (Files, error) {
 	var files Files
-	err := within(nil, func(dir string) error {
+	err := within(given, func(dir string) error {
 		if _, err := pki.Create(dir, now); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func Next(w World) Decision {
 		w.pause(&d)
 		return d
 	}
-	if w.Want.Hibernate && w.Record.There {
+	if w.Want.Hibernate && w.Record.There && !w.adopting() {
 		w.sleep(&d)
 		return d
 	}
@@ -39,6 +39,9 @@ func Next(w World) Decision {
 	}
 	if !w.Record.There {
 		d.do(Step{Kind: MakeRecord, N: w.lastNumber() + 1, Why: "the cluster has no control objects"})
+		return d
+	}
+	if w.adopt(&d) {
 		return d
 	}
 	d.do(Step{Kind: MakeShared, Why: "the cluster's shared objects are as they are to be"})
@@ -103,7 +106,7 @@ func (w *World) forbidden(d *Decision) bool {
 func (w *World) pause(d *Decision) {
 	d.wait(Paused, "spec.paused is true: the operator changes nothing, and the daemons keep the members that are there")
 	w.letBe(d)
-	if w.Spec == nil || w.Spec.Hold {
+	if w.Spec == nil || w.Spec.Hold || w.adopting() {
 		return
 	}
 	held := *w.Spec
@@ -152,6 +155,8 @@ func (w *World) Deaf() string {
 		return "spec.paused is true, so that the operator asks for nothing"
 	case w.Want.Hibernate:
 		return "spec.hibernate is true: nothing is done before it is awake"
+	case w.adopting():
+		return "nothing is asked of a cluster before it is adopted; before it changes anything, the adoption backs the cluster up: " + w.AdoptCommand()
 	case w.gone():
 		return "its control object was made anew, and the hosts have not written the record back yet"
 	case !w.Record.There:
@@ -240,7 +245,7 @@ func (w *World) hosts(d *Decision) {
 			d.do(Step{Kind: MakeHost, N: w.lastNumber() + 1 + i, Why: fmt.Sprintf("%d hosts are wanted, %d are there", wanted, nominal+carrying)})
 		}
 		return
-	case sound >= wanted && (free || !w.noHost()):
+	case sound >= wanted && (free || !w.noHost()), w.adopting(): // whose members vote elsewhere is in no record
 		return
 	}
 	switch {
@@ -347,13 +352,20 @@ func (w *World) spec(d *Decision) {
 	if len(now.Hosts) < now.MemberCount {
 		return // hosts are missing, which are being made
 	}
+	taken := w.Adoption() == TakenOver
+	if taken {
+		if other := w.unlike(w.Intent.Cluster); other != "" {
+			d.wait(SpecRefused, other)
+			return
+		}
+	}
 	begin, waits := w.begin(d)
 	switch {
 	case waits:
 	case begin != "":
 		d.do(Step{Kind: WriteSpec, Spec: &now, Begin: begin, Why: "the cluster begins with backup " + begin})
-	case w.Spec == nil || !w.Spec.Equal(now) || w.Record.Held:
-		d.do(Step{Kind: WriteSpec, Spec: &now, Why: w.differs(now)})
+	case w.Spec == nil || !w.Spec.Equal(now) || w.Record.Held || taken:
+		d.do(Step{Kind: WriteSpec, Spec: &now, Adopted: taken, Why: w.differs(now)})
 	}
 }
 
@@ -362,6 +374,8 @@ func (w *World) differs(now cluster.Spec) string {
 	switch was := w.Spec; {
 	case was == nil:
 		return "the hosts are there"
+	case w.Adoption() == TakenOver:
+		return "the cluster is adopted"
 	case was.MemberCount != now.MemberCount:
 		return fmt.Sprintf("%d members in place of %d", now.MemberCount, was.MemberCount)
 	case was.EtcdVersion != now.EtcdVersion:

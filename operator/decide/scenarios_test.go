@@ -18,11 +18,12 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere=claims
-//	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked          without the line there is one, with the next number above all hosts
+//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere=claims adopt|adopt=ab givenup options=NAME:VALUE
+//	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked adopts          without the line there is one, with the next number above all hosts
 //	budget 2
-//	spec count=3 hosts=1,2,3 hold                  without the line none is written
-//	intent voters=1,2,3 next=1,2,3,4 founding generation=2      without the line there is none
+//	joining cluster=ab members=3 hosts=2 votes=1   what adopt --join wrote down
+//	spec count=3 hosts=1,2,3 hold options=NAME:VALUE                  without the line none is written
+//	intent voters=1,2,3 next=1,2,3,4 founding generation=2 theirs cluster=ab      without the line there is none
 //	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
 //	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old outlived pod=no|going replace kept spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
@@ -58,6 +59,9 @@ func text(d Decision) string {
 		}
 		if s.Spent {
 			b.WriteString(" spent")
+		}
+		if s.Adopted {
+			b.WriteString(" adopted")
 		}
 		if s.Outage {
 			b.WriteString(" outage")
@@ -141,17 +145,19 @@ func read(t *testing.T, d *datadriven.TestData) World {
 		case "want":
 			w.Want = wantOf(t, args)
 		case "record":
-			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held"), Part: has(args, "part"), Kept: has(args, "kept"), Last: lastOf(args["last"]),
+			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held"), Part: has(args, "part"), Adopts: has(args, "adopts"), Kept: has(args, "kept"), Last: lastOf(args["last"]),
 				Begun: Begun{Backup: args["begun"], Queued: has(args, "queued"), Asked: has(args, "queued") || has(args, "asked")}}
 			if b := &w.Record.Begun; b.Asked && !b.Queued {
 				b.Failed = "there is no such backup"
 			}
+		case "joining":
+			w.Joining = &Joining{Cluster: clusterID(args["cluster"]), Members: number(args["members"]), Hosts: number(args["hosts"]), Votes: number(args["votes"])}
 		case "copy":
 			w.Copy = &Copy{Job: "copy-1", From: "s3://b/other", There: has(args, "there"), Done: has(args, "done"), Failed: args["failed"], Lacks: args["lacks"], Waits: args["waits"]}
 		case "budget":
 			w.Budget = number(words[1])
 		case "spec":
-			w.Spec = &cluster.Spec{MemberCount: number(args["count"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute, Hold: has(args, "hold")}
+			w.Spec = &cluster.Spec{MemberCount: number(args["count"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute, Hold: has(args, "hold"), Options: optionsOf(args["options"])}
 			if has(args, "accepts") {
 				w.Spec.AcceptOutage = args["accepts"] + " 2026-11-20T11:00:00Z"
 			}
@@ -246,6 +252,11 @@ func wantOf(t *testing.T, args map[string]string) Want {
 	if has(args, "elsewhere") {
 		w.From.Elsewhere, w.From.Claims = true, args["elsewhere"] == "claims"
 	}
+	if has(args, "adopt") {
+		w.Adopt = &Adopt{Cluster: clusterID(args["adopt"])}
+	}
+	w.GivenUp = has(args, "givenup")
+	w.Spec.Options = optionsOf(args["options"])
 	if has(args, "unsupported") {
 		w.Unsupported = []string{args["unsupported"]}
 	}
@@ -261,6 +272,10 @@ func intentOf(args map[string]string) *cluster.Intent {
 		return out
 	}
 	in := &cluster.Intent{Generation: uint64(max(1, number(args["generation"]))), State: cluster.IntentFounded, Voters: voters(args["voters"]), Next: voters(args["next"])}
+	in.Cluster = clusterID(args["cluster"])
+	if has(args, "theirs") {
+		in = &cluster.Intent{}
+	}
 	if has(args, "founding") {
 		in.State = cluster.IntentFounding
 		for _, h := range names(args["founding"]) {
@@ -369,6 +384,19 @@ func hostOf(n int, args map[string]string) Host {
 		h.SilentSince = ago(args["silent"])
 	}
 	return h
+}
+
+func clusterID(s string) cluster.ClusterID {
+	n, _ := strconv.ParseUint(s, 16, 64)
+	return cluster.ClusterID(n)
+}
+
+func optionsOf(word string) map[string]string {
+	name, value, is := strings.Cut(word, ":")
+	if !is {
+		return nil
+	}
+	return map[string]string{name: value}
 }
 
 func has(args map[string]string, key string) bool { _, is := args[key]; return is }

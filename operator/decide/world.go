@@ -37,6 +37,8 @@ type World struct {
 	Budget int
 	// Spec is what is written for the daemons; nil: nothing yet.
 	Spec *cluster.Spec
+	// Joining is what is written of an adoption; nil: nothing.
+	Joining *Joining
 	// Intent is the cluster's own record; nil: there is none, or none any more.
 	Intent *cluster.Intent
 	// Unread says why spec or intent are there and cannot be read.
@@ -92,6 +94,10 @@ type Want struct {
 	RotationGrace time.Duration
 	// From is what a new cluster begins with; nil: nothing.
 	From *Origin
+	// Adopt is a running cluster that is to be taken over; nil: none. GivenUp: a person says that no host has a member of the cluster
+	// whose adoption is under way.
+	Adopt   *Adopt
+	GivenUp bool
 	// Refused says what is wrong with the EtcdCluster that the API server cannot tell.
 	Refused string
 	// Unsupported are fields of the spec that this release does not act on.
@@ -121,6 +127,8 @@ type Record struct {
 	Remade bool
 	// Held: the hold of the spec is that of the pause, and no person's.
 	Held bool
+	// Adopts: it was written down that a running cluster is to be adopted, and that is not over.
+	Adopts bool
 	// Kept: the label says that a deleted cluster left it behind on purpose.
 	Kept bool
 	// Begun is what a new cluster begins with, as it is written.

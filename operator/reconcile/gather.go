@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -188,8 +189,7 @@ func (s *sight) host(o client.Object) *hostObjects {
 // want reads what the EtcdCluster asks for.
 func (s *sight) want() {
 	spec, w := s.cluster.Spec, &s.world.Want
-	w.Spec = cluster.Spec{MemberCount: int(spec.Size), Options: map[string]string{skipSANs: "true"}, DeadAfter: spec.ReplaceAfter.Or(defaultReplaceAfter)}
-	maps.Copy(w.Spec.Options, spec.Options)
+	w.Spec = cluster.Spec{MemberCount: int(spec.Size), Options: shape.Options(spec), DeadAfter: spec.ReplaceAfter.Or(defaultReplaceAfter)}
 	if v, err := cluster.ParseVersion(spec.Version); err == nil {
 		w.Spec.EtcdVersion = v
 	}
@@ -217,6 +217,12 @@ func (s *sight) want() {
 	if c := s.bootCopy(); c != nil {
 		w.From = &decide.Origin{Backup: c.Backup, Elsewhere: true, Claims: c.From == nil}
 	}
+	if b := spec.Bootstrap; b != nil && b.Adopt != nil {
+		w.Adopt = &decide.Adopt{}
+		if id, err := strconv.ParseUint(b.Adopt.ClusterID, 16, 64); err == nil {
+			w.Adopt.Cluster = cluster.ClusterID(id)
+		}
+	}
 	if at := s.cluster.DeletionTimestamp; at != nil {
 		w.Deleted = at.Time
 	}
@@ -225,7 +231,6 @@ func (s *sight) want() {
 		said bool
 	}{
 		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
-		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil},
 	} {
 		if f.said {
 			w.Unsupported = append(w.Unsupported, "spec."+f.name)
@@ -241,10 +246,6 @@ func (s *sight) want() {
 		w.Refused = err.Error()
 	}
 }
-
-// skipSANs has a member take another by its certificate alone. Else etcd looks for the name of who calls in DNS, which lags
-// behind pods that start anew.
-const skipSANs = "peer-skip-client-san-verification"
 
 // defaultReplaceAfter is how long a host is silent before another one is made, and leastReplaceAfter the least that is taken.
 const (

@@ -47,7 +47,8 @@ func (s *sight) record(ctx context.Context) {
 	}
 	begun, berr := s.begun(ctx, folder)
 	w.Record.Begun = begun
-	if err := errors.Join(err, ierr, berr); err != nil {
+	jerr := s.joining(ctx, folder)
+	if err := errors.Join(err, ierr, berr, jerr); err != nil {
 		w.Unread = err.Error()
 	}
 	if told, is, err := folder.ReadStatus(ctx); err == nil && is { // what cannot be read was not told
@@ -55,6 +56,19 @@ func (s *sight) record(ctx context.Context) {
 	}
 	w.Record.Last = s.lastBackup(ctx, folder)
 	w.Record.Next = max(w.Record.Next, s.lastNamed()+1)
+}
+
+// joining is how far an adoption is, and whether a person has given it up.
+func (s *sight) joining(ctx context.Context, f *control.Folder) error {
+	w := &s.world
+	_, w.Record.Adopts = s.control.Annotations[shape.AnnotationAdopt]
+	j, _, err := f.ReadJoining(ctx)
+	said := s.cluster.Annotations[decide.AnnotationGivenUp]
+	w.Want.GivenUp = said != "" && (j == nil || said == j.Cluster.String())
+	if j != nil {
+		w.Joining = &decide.Joining{Cluster: j.Cluster, Members: j.Members, Hosts: len(j.Ours), Votes: len(j.Promoted)}
+	}
+	return err
 }
 
 // readable is the cluster's record; nil: there is none, or not all of it can be read.

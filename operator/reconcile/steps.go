@@ -29,6 +29,11 @@ func (r *Reconciler) take(ctx context.Context, s *sight, step decide.Step) error
 	switch step.Kind {
 	case decide.MakeRecord:
 		return r.makeRecord(ctx, s, step.N)
+	case decide.NoteAdoption:
+		return r.amend(ctx, s, func(_ *control.Folder, annotations map[string]string) error {
+			annotations[shape.AnnotationAdopt] = s.cluster.Spec.Bootstrap.Adopt.Secret.Name
+			return nil
+		})
 	case decide.MakeShared:
 		return r.makeShared(ctx, s)
 	case decide.MakeHost:
@@ -262,6 +267,9 @@ func (r *Reconciler) writeSpec(ctx context.Context, s *sight, step decide.Step) 
 		delete(annotations, shape.AnnotationHeld)
 		if step.Held {
 			annotations[shape.AnnotationHeld] = "true"
+		}
+		if step.Adopted {
+			delete(annotations, shape.AnnotationAdopt)
 		}
 		if step.Begin != "" {
 			if err := r.beginWith(ctx, s, f, step.Begin); err != nil {

@@ -36,6 +36,9 @@ const (
 	AnnotationNext = "etcdadm.io/next-host"
 	// AnnotationSelf is the control object's own UID: a copy has another one.
 	AnnotationSelf = "etcdadm.io/self"
+	// AnnotationAdopt is on the control object from before anything else is made until a running cluster is adopted: the Secret with
+	// that cluster's authorities.
+	AnnotationAdopt = "etcdadm.io/adopt"
 	// AnnotationRemade is on a control object that was made while there were hosts already: an earlier one is gone.
 	AnnotationRemade = "etcdadm.io/remade"
 	// AnnotationHeld is on the control object while the hold of the spec is that of spec.paused, and no person's.
