@@ -5,7 +5,7 @@ import "testing"
 // Each command is in a group, says what it does, and shows how.
 func TestHelp(t *testing.T) {
 	root := tree(new(place))
-	if n := len(root.Commands()); n != 7 {
+	if n := len(root.Commands()); n != 8 {
 		t.Errorf("%d commands", n)
 	}
 	for _, c := range root.Commands() {

@@ -1,0 +1,150 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/shape"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// adoption is what kubectl etcdadm adopt was asked for.
+type adoption struct {
+	*place
+	endpoints          []string
+	user, passwordFile string
+	keep, dryRun, yes  bool
+	wait               time.Duration
+}
+
+func adoptCommand(p *place) *cobra.Command {
+	a := &adoption{place: p}
+	c := &cobra.Command{
+		Use: "adopt NAME", GroupID: "repair", Short: "Have the hosts join a running cluster, and take its own members out of it", Args: cobra.ExactArgs(1),
+		Example: "  kubectl etcdadm adopt main --endpoints https://etcd-0.etcd:2379,https://etcd-1.etcd:2379 --dry-run\n  kubectl etcdadm adopt main --endpoints https://192.0.2.7:2379 --user root --password-file FILE",
+		Long: `adopt is for an EtcdCluster with spec.bootstrap.adopt. It runs "etcdadm adopt --join" in one pod
+after the other, by kubectl exec: each host joins as a learner and is promoted; once as many
+vote as spec.size says, the last run removes the members that were there before, one by one.
+It stops at the first refusal. Whatever it did stands: run the same again to go on.`,
+		RunE: func(c *cobra.Command, args []string) error { return a.run(c, args[0]) },
+	}
+	f := c.Flags()
+	f.StringSliceVar(&a.endpoints, "endpoints", nil, "client URLs of members of the cluster, as pods reach them")
+	f.StringVar(&a.user, "user", "", "etcd user of the role root, where authentication is on and has none for the name root of certificates")
+	f.StringVar(&a.passwordFile, "password-file", "", "file with that user's password")
+	f.BoolVar(&a.keep, "keep", false, "remove no member")
+	f.BoolVar(&a.dryRun, "dry-run", false, "show what would happen, and change nothing")
+	f.BoolVar(&a.yes, "yes", false, "do not ask")
+	f.DurationVar(&a.wait, "wait", 5*time.Minute, "how long to wait for each step")
+	return c
+}
+
+func (a *adoption) run(c *cobra.Command, name string) error {
+	if len(a.endpoints) == 0 {
+		return &failure{2, errors.New("--endpoints names client URLs of members of the cluster that is to be adopted"), "such as --endpoints https://etcd-0.etcd:2379"}
+	}
+	if (a.user == "") != (a.passwordFile == "") {
+		return &failure{2, errors.New("--user and --password-file belong together"), "give both, or none"}
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), callTimeout)
+	ec, pods, err := a.hosts(ctx, name)
+	cancel()
+	if err != nil {
+		return err
+	}
+	var password []byte
+	if a.passwordFile != "" {
+		if password, err = os.ReadFile(a.passwordFile); err != nil {
+			return fmt.Errorf("read --password-file: %w", err)
+		}
+	}
+	if a.dryRun || !a.yes {
+		if err := a.inHost(c, ec, pods[0], password, "--dry-run"); err != nil || a.dryRun {
+			return err
+		}
+		if err := confirm(c, fmt.Sprintf("Adopt it into EtcdCluster %s/%s? The same is done on %d hosts, one after the other.", ec.Namespace, ec.Name, len(pods))); err != nil {
+			return err
+		}
+	}
+	for i, pod := range pods {
+		fmt.Fprintf(c.OutOrStdout(), "\nHost %d of %d, in pod %s:\n", i+1, len(pods), pod)
+		if err := a.inHost(c, ec, pod, password, "--yes"); err != nil {
+			fmt.Fprintf(c.ErrOrStderr(), "stopped at pod %s. What was done stands, and nothing more is done: when that is settled, run the same again\n", pod)
+			return err
+		}
+	}
+	next := "kubectl etcdadm status " + ec.Name + " shows it once its daemons have told of themselves. Give clients the Service " + shape.Cluster{Name: ec.Name}.ClientName() + ", and take away what ran the members that were removed, before anything empties their directories"
+	if a.keep {
+		next = "no member was removed (--keep): run the same without --keep to have the others removed"
+	}
+	fmt.Fprintf(c.OutOrStdout(), "\nDone. Next: %s.\n", next)
+	return nil
+}
+
+// hosts are the pods of the hosts that are to join, in the order of their numbers: as many as spec.size says.
+func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluster, []string, error) {
+	ec, err := a.get(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := (&seen{place: a.place, cluster: ec}).inPods(); err != nil {
+		return nil, nil, err
+	}
+	if ec.Spec.Bootstrap == nil || ec.Spec.Bootstrap.Adopt == nil {
+		return nil, nil, &failure{exitUnsafe, fmt.Errorf("EtcdCluster %s/%s has no spec.bootstrap.adopt: it is to adopt no cluster", ec.Namespace, name), "make an EtcdCluster with it; it cannot be added later"}
+	}
+	pods := &corev1.PodList{}
+	if err := a.client.List(ctx, pods, client.InNamespace(ec.Namespace), client.MatchingLabels{shape.LabelCluster: ec.Name}); err != nil {
+		return nil, nil, fmt.Errorf("look for the pods: %w", err)
+	}
+	names := shape.Cluster{Name: ec.Name}
+	byNumber := map[int]string{}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		running := slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.Name == shape.ContainerName && s.State.Running != nil
+		})
+		if n, is := names.Number(p.Labels[shape.LabelHost]); is && running && p.DeletionTimestamp == nil && p.Name == names.Host(n)+"-0" {
+			byNumber[n] = p.Name
+		}
+	}
+	var out []string
+	for _, n := range slices.Sorted(maps.Keys(byNumber)) {
+		out = append(out, byNumber[n])
+	}
+	size := int(ec.Spec.Size)
+	if len(out) < size {
+		return nil, nil, &failure{exitWaiting, fmt.Errorf("%d of %d hosts run", len(out), size), "kubectl etcdadm plan " + name + " says what is waited for; run this again then"}
+	}
+	return ec, out[:size], nil
+}
+
+// inHost runs the command in a pod, whose daemon knows the rest.
+func (a *adoption) inHost(c *cobra.Command, ec *v1alpha1.EtcdCluster, pod string, password []byte, how string) error {
+	words := []string{"exec", "-i", pod, "-c", shape.ContainerName, "--", shape.Program, "adopt", "--join", "--data-dir=" + shape.DataDir,
+		"--endpoints=" + strings.Join(a.endpoints, ","), fmt.Sprintf("--members=%d", ec.Spec.Size), "--wait=" + a.wait.String()}
+	if id := ec.Spec.Bootstrap.Adopt.ClusterID; id != "" {
+		words = append(words, "--cluster-id="+id)
+	}
+	options := shape.Options(ec.Spec)
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		words = append(words, "--option="+name+"="+options[name])
+	}
+	if a.user != "" {
+		words = append(words, "--user="+a.user, "--password-file=/dev/stdin")
+	}
+	if a.keep {
+		words = append(words, "--keep")
+	}
+	return a.feed(c, bytes.NewReader(password), append(words, how)...)
+}
