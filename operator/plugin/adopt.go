@@ -100,7 +100,11 @@ func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluste
 	if err := (&seen{place: a.place, cluster: ec}).inPods(); err != nil {
 		return nil, nil, err
 	}
-	if ec.Spec.Bootstrap == nil || ec.Spec.Bootstrap.Adopt == nil {
+	control := &corev1.ConfigMap{} // which says it, too, where spec.bootstrap was taken away since
+	if err := a.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: shape.Cluster{Name: name}.ControlName()}, control); client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("read how far it is: %w", err)
+	}
+	if _, written := control.Annotations[shape.AnnotationAdopt]; adopts(ec) == nil && !written {
 		return nil, nil, &failure{exitUnsafe, fmt.Errorf("EtcdCluster %s/%s has no spec.bootstrap.adopt: it is to adopt no cluster", ec.Namespace, name), "make an EtcdCluster with it; it cannot be added later"}
 	}
 	pods := &corev1.PodList{}
@@ -129,12 +133,19 @@ func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluste
 	return ec, out[:size], nil
 }
 
+func adopts(ec *v1alpha1.EtcdCluster) *v1alpha1.Adopt {
+	if ec.Spec.Bootstrap == nil {
+		return nil
+	}
+	return ec.Spec.Bootstrap.Adopt
+}
+
 // inHost runs the command in a pod, whose daemon knows the rest.
 func (a *adoption) inHost(c *cobra.Command, ec *v1alpha1.EtcdCluster, pod string, password []byte, how string) error {
 	words := []string{"exec", "-i", pod, "-c", shape.ContainerName, "--", shape.Program, "adopt", "--join", "--data-dir=" + shape.DataDir,
 		"--endpoints=" + strings.Join(a.endpoints, ","), fmt.Sprintf("--members=%d", ec.Spec.Size), "--wait=" + a.wait.String()}
-	if id := ec.Spec.Bootstrap.Adopt.ClusterID; id != "" {
-		words = append(words, "--cluster-id="+id)
+	if is := adopts(ec); is != nil && is.ClusterID != "" {
+		words = append(words, "--cluster-id="+is.ClusterID)
 	}
 	options := shape.Options(ec.Spec)
 	for _, name := range slices.Sorted(maps.Keys(options)) {
