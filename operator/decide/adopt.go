@@ -47,8 +47,8 @@ func (w *World) Adoption() Adoption {
 	return Awaited
 }
 
-// adopting: the cluster is somebody else's yet, by what is written or is to be written.
-func (w *World) adopting() bool {
+// Adopting: the cluster is somebody else's yet, by what is written or is to be written.
+func (w *World) Adopting() bool {
 	a := w.Adoption()
 	return a == Awaited || a == UnderWay || w.toAdopt()
 }
@@ -62,7 +62,7 @@ func (w *World) toAdopt() bool {
 // whether that is all that is to be done.
 func (w *World) adopt(d *Decision) bool {
 	switch {
-	case !w.adopting():
+	case !w.Adopting():
 		return false
 	case w.toAdopt() && w.Spec != nil:
 		d.wait(SpecRefused, "a cluster of this name was begun before, as its control object says, so that none is adopted into it: make an EtcdCluster of another name")

@@ -28,7 +28,7 @@ func Next(w World) Decision {
 		w.pause(&d)
 		return d
 	}
-	if w.Want.Hibernate && w.Record.There && !w.adopting() {
+	if w.Want.Hibernate && w.Record.There && !w.Adopting() {
 		w.sleep(&d)
 		return d
 	}
@@ -106,7 +106,7 @@ func (w *World) forbidden(d *Decision) bool {
 func (w *World) pause(d *Decision) {
 	d.wait(Paused, "spec.paused is true: the operator changes nothing, and the daemons keep the members that are there")
 	w.letBe(d)
-	if w.Spec == nil || w.Spec.Hold || w.adopting() {
+	if w.Spec == nil || w.Spec.Hold || w.Adopting() {
 		return
 	}
 	held := *w.Spec
@@ -155,7 +155,7 @@ func (w *World) Deaf() string {
 		return "spec.paused is true, so that the operator asks for nothing"
 	case w.Want.Hibernate:
 		return "spec.hibernate is true: nothing is done before it is awake"
-	case w.adopting():
+	case w.Adopting():
 		return "nothing is asked of a cluster before it is adopted; before it changes anything, the adoption backs the cluster up: " + w.AdoptCommand()
 	case w.gone():
 		return "its control object was made anew, and the hosts have not written the record back yet"
@@ -245,7 +245,7 @@ func (w *World) hosts(d *Decision) {
 			d.do(Step{Kind: MakeHost, N: w.lastNumber() + 1 + i, Why: fmt.Sprintf("%d hosts are wanted, %d are there", wanted, nominal+carrying)})
 		}
 		return
-	case sound >= wanted && (free || !w.noHost()), w.adopting(): // whose members vote elsewhere is in no record
+	case sound >= wanted && (free || !w.noHost()), w.Adopting(): // whose members vote elsewhere is in no record
 		return
 	}
 	switch {

@@ -93,7 +93,7 @@ func (w *World) drops(h Host) string {
 // label that says that it was kept.
 func (w *World) end(d *Decision) {
 	drop := w.Want.Volumes == DeleteVolumes || w.Want.Volumes == KeepUnproven && w.Record.Last.Taken && w.Record.Last.Proven || w.NamespaceEnds
-	if w.held(d) || w.Want.Backup && !w.NamespaceEnds && !w.adopting() && w.backupFirst(d) {
+	if w.held(d) || w.Want.Backup && !w.NamespaceEnds && !w.Adopting() && w.backupFirst(d) {
 		return
 	}
 	for _, h := range w.Hosts {

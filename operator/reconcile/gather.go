@@ -138,6 +138,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	}
 	w.Full = r.rolls.note(client.ObjectKeyFromObject(ec), w.Pause != nil && !ec.Spec.Paused)
 	s.record(ctx)
+	s.shape.Adopting = w.Adopting()
 	r.date(s, w)
 	r.rolls.date(s)
 	s.hear()

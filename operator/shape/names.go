@@ -118,6 +118,8 @@ type Cluster struct {
 	Spec v1alpha1.ClusterSpec
 	// Image is that of the hosts, where the spec does not say another one.
 	Image string
+	// Adopting: hosts join a cluster whose own members are elsewhere.
+	Adopting bool
 }
 
 // ClusterName is how the daemons call the cluster.
