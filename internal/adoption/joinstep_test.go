@@ -44,6 +44,8 @@ func TestNext(t *testing.T) {
 		words  string
 	}{
 		"remove a follower":     {func(*Scene) {}, StepRemove, "3 of 3"},
+		"the one that is meant": {func(s *Scene) { s.Of = 9 }, StepRemove, "3 of 3"},
+		"another one is meant":  {func(s *Scene) { s.Of, s.Recorded = 8, true }, StepRefuse, "are of cluster 9, and cluster 8 is meant"},
 		"the leader hands over": {func(s *Scene) { s.Members = []Seen{s.Members[0], s.Members[3]} }, StepMove, "m1"},
 		"keep":                  {func(s *Scene) { s.Keep = true }, StepJoined, "stay"},
 		"more are wanted":       {func(s *Scene) { s.Joining.Members = 2 }, StepJoined, "1 of 2"},

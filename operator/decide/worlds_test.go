@@ -50,6 +50,18 @@ func worlds(t *rapid.T) World {
 	if rapid.Bool().Draw(t, "intent") {
 		w.Intent = &cluster.Intent{Generation: 2, State: cluster.IntentFounded, Voters: voters("voter"), Next: voters("next"), History: []cluster.PastGeneration{{Generation: 1, Closed: rapid.Bool().Draw(t, "closed"), Voters: [][]cluster.Voter{voters("past")}}}}
 	}
+	if rapid.IntRange(0, 3).Draw(t, "adopts") == 0 {
+		w.Record.Adopts, w.Want.GivenUp = rapid.Bool().Draw(t, "noted"), rapid.IntRange(0, 3).Draw(t, "given up") == 0
+		if rapid.Bool().Draw(t, "adopt") {
+			w.Want.Adopt = &Adopt{Cluster: cluster.ClusterID(rapid.IntRange(0, 2).Draw(t, "cluster"))}
+		}
+		if rapid.Bool().Draw(t, "joining") {
+			w.Joining = &Joining{Cluster: 1, Members: 3, Hosts: rapid.IntRange(0, 3).Draw(t, "joined")}
+		}
+		if rapid.Bool().Draw(t, "theirs") {
+			w.Intent = &cluster.Intent{}
+		}
+	}
 	names := rapid.SampledFrom([]string{"", "b1", "b2"})
 	if rapid.IntRange(0, 3).Draw(t, "begins") == 0 {
 		w.Want.From = &Origin{Backup: names.Draw(t, "from"), NewestProven: rapid.Bool().Draw(t, "newest")}
@@ -131,6 +143,12 @@ func never(t *rapid.T, w *World, s Step) {
 		host = w.Hosts[known]
 	}
 	ends := !w.Want.Deleted.IsZero()
+	if w.Adopting() && (s.Kind == WriteSpec || s.Kind == AskBackup || !ends && s.Kind.Takes()) {
+		t.Fatalf("a cluster that is to be adopted gets a spec, or loses something: %+v", s)
+	}
+	if w.Adoption() == UnderWay && w.Joining != nil && w.Joining.Hosts > 0 && !w.Want.GivenUp && !w.NamespaceEnds && s.Kind.Takes() && s.Kind != LetGo {
+		t.Fatalf("something goes while hosts may vote in a cluster that somebody else runs: %+v", s)
+	}
 	switch s.Kind {
 	case DropVolume:
 		if !ends && w.votes(host.Name) {
@@ -179,6 +197,9 @@ func never(t *rapid.T, w *World, s Step) {
 		}
 		if err := s.Spec.Validate(); err != nil {
 			t.Fatalf("a spec is written that is refused: %v", err)
+		}
+		if s.Adopted && (w.Intent == nil || w.Intent.Adopted()) {
+			t.Fatalf("an adoption is over without a record: %+v", s)
 		}
 		if s.Begin != "" && w.Intent != nil {
 			t.Fatalf("a cluster that is there begins anew: %+v", s)
