@@ -37,7 +37,7 @@ const (
 // Adoption tells it. What is written counts, and not what the EtcdCluster says now.
 func (w *World) Adoption() Adoption {
 	switch {
-	case w.Intent.Adopted(), w.Joining != nil && w.Intent == nil:
+	case w.Intent.Adopted(), w.Joining != nil && w.Intent == nil, w.Record.Adopts && w.Unread != "":
 		return UnderWay
 	case !w.Record.Adopts:
 		return NoAdoption
@@ -134,20 +134,28 @@ func (w *World) unlike(is cluster.ClusterID) string {
 	return ""
 }
 
+// mayVote says that hosts may vote in a cluster that somebody else runs. Where the control object is lost, nobody knows.
+func (w *World) mayVote() bool {
+	if w.Adoption() == UnderWay {
+		return w.Joining == nil || w.Joining.Hosts > 0
+	}
+	return w.Want.Adopt != nil && w.Intent == nil && !w.Record.Adopts && slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Set })
+}
+
 // held says that the end of a deleted EtcdCluster waits, since hosts may vote in a cluster that somebody else runs, which needs them.
 func (w *World) held(d *Decision) bool {
 	j := w.Joining
-	if w.Adoption() != UnderWay || w.NamespaceEnds || j != nil && j.Hosts == 0 || w.Want.GivenUp {
+	if !w.mayVote() || w.NamespaceEnds || w.Want.GivenUp {
 		return false
 	}
-	id := "CLUSTER-ID"
+	id, where := "CLUSTER-ID", "a cluster that runs elsewhere"
 	if j != nil {
-		id = j.Cluster.String()
+		id, where = j.Cluster.String(), "cluster "+j.Cluster.String()
 	}
 	d.Waits = append(d.Waits, Wait{
 		Code: Adopting,
-		Sentence: fmt.Sprintf("the EtcdCluster is deleted while hosts of it may vote in cluster %s, so that nothing is stopped. Go on with the adoption (%s). Or give it up: have etcdctl member remove each member that is at one of its hosts, and then say so",
-			id, w.AdoptCommand()),
+		Sentence: fmt.Sprintf("the EtcdCluster is deleted while hosts of it may vote in %s, so that nothing is stopped. Go on with the adoption (%s). Or give it up: have etcdctl member remove each member that is at one of its hosts, and then say so",
+			where, w.AdoptCommand()),
 		Command: w.Kubectl(fmt.Sprintf("annotate etcdclusters.etcdadm.io %s %s=%s", cluster.ShellWord(w.Name), AnnotationGivenUp, id)),
 	})
 	return true

@@ -23,6 +23,7 @@ func (s *sight) record(ctx context.Context) {
 	w := &s.world
 	w.Record.Next = int(s.cluster.Status.NextHost)
 	w.Record.Part = (s.control == nil) != (s.status == nil)
+	w.Want.GivenUp = s.cluster.Annotations[decide.AnnotationGivenUp] != ""
 	if s.control == nil {
 		return
 	}
@@ -63,9 +64,8 @@ func (s *sight) joining(ctx context.Context, f *control.Folder) error {
 	w := &s.world
 	_, w.Record.Adopts = s.control.Annotations[shape.AnnotationAdopt]
 	j, _, err := f.ReadJoining(ctx)
-	said := s.cluster.Annotations[decide.AnnotationGivenUp]
-	w.Want.GivenUp = said != "" && (j == nil || said == j.Cluster.String())
 	if j != nil {
+		w.Want.GivenUp = s.cluster.Annotations[decide.AnnotationGivenUp] == j.Cluster.String()
 		w.Joining = &decide.Joining{Cluster: j.Cluster, Members: j.Members, Hosts: len(j.Ours), Votes: len(j.Promoted)}
 	}
 	return err
