@@ -143,12 +143,7 @@ func never(t *rapid.T, w *World, s Step) {
 		host = w.Hosts[known]
 	}
 	ends := !w.Want.Deleted.IsZero()
-	if w.Adopting() && (s.Kind == WriteSpec || s.Kind == AskBackup || !ends && s.Kind.Takes()) {
-		t.Fatalf("a cluster that is to be adopted gets a spec, or loses something: %+v", s)
-	}
-	if w.Adoption() == UnderWay && w.Joining != nil && w.Joining.Hosts > 0 && !w.Want.GivenUp && !w.NamespaceEnds && s.Kind.Takes() && s.Kind != LetGo {
-		t.Fatalf("something goes while hosts may vote in a cluster that somebody else runs: %+v", s)
-	}
+	neverElsewhere(t, w, s)
 	switch s.Kind {
 	case DropVolume:
 		if !ends && w.votes(host.Name) {
@@ -198,9 +193,6 @@ func never(t *rapid.T, w *World, s Step) {
 		if err := s.Spec.Validate(); err != nil {
 			t.Fatalf("a spec is written that is refused: %v", err)
 		}
-		if s.Adopted && (w.Intent == nil || w.Intent.Adopted()) {
-			t.Fatalf("an adoption is over without a record: %+v", s)
-		}
 		if s.Begin != "" && w.Intent != nil {
 			t.Fatalf("a cluster that is there begins anew: %+v", s)
 		}
@@ -212,6 +204,19 @@ func never(t *rapid.T, w *World, s Step) {
 				t.Fatalf("a host is named that is not there: %s", h)
 			}
 		}
+	}
+}
+
+// neverElsewhere is about a cluster that is to be adopted, or is being adopted.
+func neverElsewhere(t *rapid.T, w *World, s Step) {
+	ends := !w.Want.Deleted.IsZero()
+	switch {
+	case w.Adopting() && (s.Kind == WriteSpec || s.Kind == AskBackup || !ends && s.Kind.Takes()):
+		t.Fatalf("a cluster that is to be adopted gets a spec, or loses something: %+v", s)
+	case w.Adoption() == UnderWay && w.Joining != nil && w.Joining.Hosts > 0 && !w.Want.GivenUp && !w.NamespaceEnds && s.Kind.Takes() && s.Kind != LetGo:
+		t.Fatalf("something goes while hosts may vote in a cluster that somebody else runs: %+v", s)
+	case s.Adopted && (w.Intent == nil || w.Intent.Adopted()):
+		t.Fatalf("an adoption is over without a record: %+v", s)
 	}
 }
 

@@ -1,239 +1,23 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"etcdadm.io/internal/pki"
-	"etcdadm.io/internal/testetcd"
+	"etcdadm.io/operator/reconcile"
 	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// foreign is an etcd of three members that something else runs: with TLS, by an authority of its own.
-type foreign struct {
-	t        *testing.T
-	dir      string
-	names    []string
-	urls     []string // of clients
-	commands []*exec.Cmd
-	client   *http.Client
-}
-
-// runsElsewhere starts it. Its members resolve the names of the hosts that are to join.
-func runsElsewhere(t *testing.T, k *kubelet) *foreign {
-	t.Helper()
-	f := &foreign{t: t, dir: t.TempDir(), names: []string{"old-0", "old-1", "old-2"}}
-	hosts := "127.0.0.1 localhost\n"
-	for _, at := range []func(int) string{k.address, func(int) string { return "127.0.0.1" }} { // where a host is, and where its connections come from here
-		for i := 1; i <= 3; i++ {
-			hosts += fmt.Sprintf("%s %s-%d-0.%[2]s-hosts.%[4]s.svc\n", at(i), k.h.name, i, k.h.ns)
-		}
-	}
-	f.write("hosts", []byte(hosts))
-	authorities, err := pki.Create(f.dir, time.Now())
-	must(t, err)
-	ca := filepath.Join(f.dir, pki.PeersCA+".crt")
-	var initial, peers []string
-	for _, name := range f.names {
-		request, err := pki.PeerRequest(name, []string{"https://127.0.0.1:1"}, nil, pki.DefaultLifetime())
-		must(t, err)
-		_, err = pki.Ensure(f.dir, pki.Names{CA: "ca-of-" + name + ".crt", Cert: name + ".crt", Key: name + ".key"}, authorities.Peers, request, time.Now())
-		must(t, err)
-		for _, urls := range []*[]string{&f.urls, &peers} {
-			p, err := testetcd.ReservePort()
-			must(t, err)
-			t.Cleanup(p.Release)
-			*urls = append(*urls, fmt.Sprintf("https://127.0.0.1:%d", p.Number))
-		}
-		initial = append(initial, name+"="+peers[len(peers)-1])
-	}
-	program := testetcd.Binary(t, testetcd.V37).Etcd
-	for i, name := range f.names {
-		args := []string{"--mount", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, filepath.Join(f.dir, "hosts"), program, "--name=" + name, "--data-dir=" + filepath.Join(f.dir, name),
-			"--listen-client-urls=" + f.urls[i], "--advertise-client-urls=" + f.urls[i], "--listen-peer-urls=" + peers[i], "--initial-advertise-peer-urls=" + peers[i],
-			"--initial-cluster=" + strings.Join(initial, ","), "--initial-cluster-token=by-a-chart"}
-		for _, side := range []string{"", "peer-"} {
-			args = append(args, "--"+side+"client-cert-auth", "--"+side+"trusted-ca-file="+ca, "--"+side+"cert-file="+filepath.Join(f.dir, name+".crt"), "--"+side+"key-file="+filepath.Join(f.dir, name+".key"))
-		}
-		log, err := os.Create(filepath.Join(f.dir, name+".log"))
-		must(t, err)
-		c := exec.Command("unshare", args...)
-		c.Stdout, c.Stderr, c.SysProcAttr = log, log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		must(t, c.Start())
-		log.Close()
-		f.commands = append(f.commands, c)
-		t.Cleanup(func() {
-			_ = c.Process.Kill()
-			_ = c.Wait()
-			if said, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
-				t.Logf("%s:\n%s", name, said[max(0, len(said)-3000):])
-			}
-		})
-	}
-	pair, err := tls.LoadX509KeyPair(filepath.Join(f.dir, "old-0.crt"), filepath.Join(f.dir, "old-0.key"))
-	must(t, err)
-	roots := authorities.Peers.Pool()
-	f.client = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{
-		Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, // replaced below: no name of a host is resolved here
-		VerifyConnection: func(s tls.ConnectionState) error {
-			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots})
-			return err
-		},
-	}}}
-	within(t, time.Minute, "the cluster that is to be adopted serves", func(ctx context.Context) error {
-		_, err := f.members(f.urls[0])
-		return err
-	})
-	return f
-}
-
-func (f *foreign) write(name string, data []byte) {
-	must(f.t, os.WriteFile(filepath.Join(f.dir, name), data, 0o600))
-}
-
-// secret has its authority, as a chart keeps it.
-func (f *foreign) secret(ns, name string) *corev1.Secret {
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string][]byte{}}
-	for file, as := range map[string]string{pki.PeersCA + ".crt": "ca.crt", pki.PeersCA + ".key": "ca.key"} {
-		data, err := os.ReadFile(filepath.Join(f.dir, file))
-		must(f.t, err)
-		s.Data[as] = data
-	}
-	return s
-}
-
-// ask asks a member by its gateway.
-func (f *foreign) ask(url, path string, question, answer any) error {
-	body, err := json.Marshal(question)
-	if err != nil {
-		return err
-	}
-	r, err := f.client.Post(url+path, "application/json", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	defer r.Body.Close()
-	said, err := io.ReadAll(r.Body)
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", r.Status, said)
-	}
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(said, answer)
-}
-
-// list is a cluster as a member lists it, by way of raft.
-type list struct {
-	Header struct {
-		Cluster string `json:"cluster_id"`
-	}
-	Members []struct {
-		Name    string
-		Learner bool `json:"isLearner"`
-	}
-}
-
-func (f *foreign) members(url string) (l list, err error) {
-	return l, f.ask(url, "/v3/cluster/member/list", map[string]bool{"linearizable": true}, &l)
-}
-
-// load writes all the time, to whoever answers, and keeps what was acknowledged.
-type load struct {
-	f        *foreign
-	mu       sync.Mutex
-	acked    []string
-	retried  int
-	stop     chan struct{}
-	finished chan struct{}
-}
-
-func (f *foreign) load(urls []string) *load {
-	l := &load{f: f, stop: make(chan struct{}), finished: make(chan struct{})}
-	go func() {
-		defer close(l.finished)
-		for i, at := 0, 0; ; {
-			select {
-			case <-l.stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-			key := "k" + strconv.Itoa(i)
-			b64 := base64.StdEncoding.EncodeToString
-			err := f.ask(urls[at%len(urls)], "/v3/kv/put", map[string]string{"key": b64([]byte(key)), "value": b64([]byte(key))}, new(struct{}))
-			l.mu.Lock()
-			if err != nil { // the same once more, elsewhere
-				at++
-				l.retried++
-			} else {
-				l.acked = append(l.acked, key)
-				i++
-			}
-			if i%100 == 0 {
-				at++
-			}
-			l.mu.Unlock()
-		}
-	}()
-	f.t.Cleanup(l.end)
-	return l
-}
-
-func (l *load) end() {
-	select {
-	case <-l.stop:
-	default:
-		close(l.stop)
-	}
-	<-l.finished
-}
-
-func (l *load) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.acked)
-}
-
-// lost are those of what was acknowledged that a member has not.
-func (l *load) lost(url string) (lost []string) {
-	var answer struct {
-		Kvs []struct{ Key []byte }
-	}
-	b64 := base64.StdEncoding.EncodeToString
-	must(l.f.t, l.f.ask(url, "/v3/kv/range", map[string]any{"key": b64([]byte("k")), "range_end": b64([]byte("l")), "keys_only": true}, &answer))
-	there := map[string]bool{}
-	for _, kv := range answer.Kvs {
-		there[string(kv.Key)] = true
-	}
-	for _, key := range l.acked {
-		if !there[key] {
-			lost = append(lost, key)
-		}
-	}
-	return lost
-}
 
 // kubectlExec stands in for kubectl exec, into the name spaces of the kubelet's containers; while the file patience is there, what runs
 // longer than it says is killed.
@@ -260,131 +44,150 @@ exec timeout --signal=KILL $limit nsenter --target ${pid% } --mount --pid -- `+k
 	return patience
 }
 
-// A running cluster of three members, which something else runs with TLS, goes over into pods under writes: nothing that was
-// acknowledged is lost, and its ID stays. spec.bootstrap is taken away first, the command is killed in the middle, and another
-// operator goes on; nobody founds a cluster.
-func TestAdopt(t *testing.T) {
-	_, ns := server(t)
-	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
-	k := daemons(t, h)
-	backups := t.TempDir()
-	k.store = "file://" + backups
-	f := runsElsewhere(t, k)
-	r, _ := operator(h.c, -1, nil)
-	settled := func(limit time.Duration, what string, holds func() error) {
-		t.Helper()
-		began := time.Now()
-		within(t, limit, what, func(ctx context.Context) error {
-			if _, err := r.Reconcile(ctx, request(h)); err != nil {
-				t.Logf("%s: %v", what, err)
-			}
-			if err := k.turn(ctx); err != nil && !apierrors.IsConflict(err) {
-				return err
-			}
-			return holds()
-		})
-		t.Logf("%s: %s", what, time.Since(began).Round(time.Second))
-	}
-	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", `size: 3, version: 3.7.3, storage: {size: 1Gi}, replaceAfter: 1m, backup: {store: "s3://b/`+ns+`", interval: 0s}, bootstrap: {adopt: {secret: {name: old-ca}}}`))))
-	settled(time.Minute, "the Secret is missing", h.waits("BootstrapWaits", "the Secret old-ca"))
-	secret := f.secret(ns, "old-ca")
-	must(t, h.c.Create(t.Context(), secret))
-	settled(2*time.Minute, "hosts run", func() error {
-		return errors.Join(h.waits("Adopting", "kubectl etcdadm adopt main")(), k.run(3))
-	})
-	before, err := f.members(f.urls[0])
-	must(t, err)
+// takeOver is a cluster that is being adopted, with its operator and its daemons.
+type takeOver struct {
+	*hand
+	k        *kubelet
+	r        *reconcile.Reconciler
+	old      *foreign
+	patience string // see kubectlExec
+	backups  string
+}
 
-	h.patch(`{"spec":{"bootstrap":null}}`)
+func (a *takeOver) settled(limit time.Duration, what string, holds func() error) {
+	a.t.Helper()
+	began := time.Now()
+	within(a.t, limit, what, func(ctx context.Context) error {
+		if _, err := a.r.Reconcile(ctx, request(a.hand)); err != nil {
+			a.t.Logf("%s: %v", what, err)
+		}
+		if err := a.k.turn(ctx); err != nil && !apierrors.IsConflict(err) {
+			return err
+		}
+		return holds()
+	})
+	a.t.Logf("%s: %s", what, time.Since(began).Round(time.Second))
+}
+
+// adopt runs the plugin, while operator and daemons go on.
+func (a *takeOver) adopt(what string, more ...string) (code int, said string) {
+	a.t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		is, out, errs := kubectlEtcdadm(a.t, a.ns, "", append([]string{"adopt", a.name, "--endpoints=" + strings.Join(a.old.urls, ","), "--yes", "--wait=1m"}, more...)...)
+		code, said = is, out+errs
+	}()
+	a.settled(6*time.Minute, what, func() error {
+		select {
+		case <-ended:
+			return nil
+		default:
+			return errors.New("it runs")
+		}
+	})
+	a.t.Logf("%s ends with %d:\n%s", what, code, said)
+	return code, said
+}
+
+// killed has the plugin's command killed in the middle of it, a little later each time, and another operator go on.
+func (a *takeOver) killed() {
+	for i := range 4 {
+		must(a.t, os.WriteFile(a.patience, []byte(strconv.Itoa(3+i)), 0o600))
+		code, said := a.adopt("killed in the middle")
+		if code == 0 {
+			a.t.Fatal("nothing was killed")
+		}
+		if a.r, _ = operator(a.c, -1, nil); strings.Contains(said, "Host 2 of 3") {
+			break
+		}
+	}
+	must(a.t, os.Remove(a.patience))
+}
+
+// begins makes the EtcdCluster, whose authorities come late, and takes spec.bootstrap away again: nothing is founded.
+func (a *takeOver) begins() {
+	must(a.t, a.c.Create(a.t.Context(), object(a.t, a.ns, etcdCluster("main", `size: 3, version: 3.7.3, storage: {size: 1Gi}, replaceAfter: 1m, backup: {store: "s3://b/`+a.ns+`", interval: 0s}, bootstrap: {adopt: {secret: {name: old-ca}}}`))))
+	a.settled(time.Minute, "the Secret is missing", a.waits("BootstrapWaits", "the Secret old-ca"))
+	must(a.t, a.c.Create(a.t.Context(), a.old.secret(a.ns, "old-ca")))
+	a.settled(2*time.Minute, "hosts run", func() error {
+		return errors.Join(a.waits("Adopting", "kubectl etcdadm adopt main")(), a.k.run(3))
+	})
+	a.patch(`{"spec":{"bootstrap":null}}`)
 	until := time.Now().Add(10 * time.Second)
-	settled(time.Minute, "nothing is founded", func() error {
-		if spec, err := record.Of(h.control(), nil).Folder("").ReadSpec(t.Context()); err != nil || spec.Spec != nil {
-			t.Fatalf("a spec was written: %+v, %v", spec.Spec, err)
+	a.settled(time.Minute, "nothing is founded", func() error {
+		if spec, err := record.Of(a.control(), nil).Folder("").ReadSpec(a.t.Context()); err != nil || spec.Spec != nil {
+			a.t.Fatalf("a spec was written: %+v, %v", spec.Spec, err)
 		}
 		if time.Now().Before(until) {
 			return errors.New("not long enough")
 		}
-		return h.waits("Adopting", "no host has joined")()
+		return a.waits("Adopting", "no host has joined")()
 	})
+}
 
-	ours := make([]string, 0, 3)
+// A running cluster of three members, which something else runs with TLS, goes over into pods under writes: nothing that was
+// acknowledged is lost, and its ID stays. spec.bootstrap is taken away first, the command is killed in the middle, and another
+// operator goes on; nobody founds a cluster, and no host is stopped.
+func TestAdopt(t *testing.T) {
+	_, ns := server(t)
+	a := &takeOver{hand: &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}, backups: t.TempDir()}
+	a.k = daemons(t, a.hand)
+	a.k.store = "file://" + a.backups
+	a.old = runsElsewhere(t, a.k)
+	a.r, _ = operator(a.c, -1, nil)
+	a.begins()
+	before, err := a.old.members(a.old.urls[0])
+	must(t, err)
+	var ours []string
 	for n := 1; n <= 3; n++ {
-		ours = append(ours, fmt.Sprintf("https://%s:%d", k.address(n), shape.PortClient))
+		ours = append(ours, fmt.Sprintf("https://%s:%d", a.k.address(n), shape.PortClient))
 	}
-	w := f.load(slices.Concat(f.urls, ours))
-	patience := k.kubectlExec(t)
-	adopt := func(what string) (code int, said string) {
-		t.Helper()
-		type end struct {
-			code int
-			said string
-		}
-		ended := make(chan end, 1)
-		go func() {
-			code, out, errs := kubectlEtcdadm(t, ns, "", "adopt", "main", "--endpoints="+strings.Join(f.urls, ","), "--yes", "--wait=1m")
-			ended <- end{code, out + errs}
-		}()
-		var is *end
-		settled(6*time.Minute, what, func() error {
-			select {
-			case e := <-ended:
-				is = &e
-				return nil
-			default:
-				return errors.New("it runs")
-			}
-		})
-		return is.code, is.said
+	w := a.old.load(slices.Concat(a.old.urls, ours))
+	a.patience = a.k.kubectlExec(t)
+	a.killed()
+	a.patch(`{"spec":{"hibernate":true}}`)
+	a.settled(time.Minute, "no host is stopped in the middle", a.waits("Adopting", "spec.hibernate waits"))
+	a.patch(`{"spec":{"hibernate":false}}`)
+	if code, _ := a.adopt("all but the removals", "--keep"); code != 0 {
+		t.Fatal("not all have joined")
 	}
-	must(t, os.WriteFile(patience, []byte("4"), 0o600))
-	for i := 0; ; i++ { // each time a little further
-		code, said := adopt("killed in the middle")
-		t.Logf("killed: %d\n%s", code, said)
-		if code == 0 {
-			t.Fatal("nothing was killed")
-		}
-		r, _ = operator(h.c, -1, nil)
-		if strings.Contains(said, "Host 2 of 3") || i == 3 {
-			break
-		}
-	}
-	h.patch(`{"spec":{"hibernate":true}}`) // which waits
-	must(t, os.Remove(patience))
-	settled(time.Minute, "no host is stopped in the middle", h.waits("Adopting", "spec.hibernate waits"))
-	h.patch(`{"spec":{"hibernate":false}}`)
-	code, said := adopt("adopted")
-	t.Logf("%d\n%s", code, said)
-	if code != 0 {
+	if code, _ := a.adopt("adopted"); code != 0 {
 		t.Fatal("the adoption has not ended")
 	}
-	settled(3*time.Minute, "ready", h.ready(3, 3))
+	a.settled(3*time.Minute, "ready", a.ready(3, 3))
 	w.end()
 	t.Logf("%d writes were acknowledged, %d were tried again", w.count(), w.retried)
+	a.whole(w, before.Header.Cluster, ours)
+	if _, is := a.control().Annotations[shape.AnnotationAdopt]; is {
+		t.Error("the adoption is not over")
+	}
+	if made, err := os.ReadDir(a.backups); err != nil || len(made) == 0 {
+		t.Errorf("no backup was taken before the change: %v", err)
+	}
+	if len(a.k.deleted) > 0 {
+		t.Errorf("stopped were %v", a.k.deleted)
+	}
+}
+
+// whole says of each of ours that it has all writes, in the cluster that was, whose members are ours alone.
+func (a *takeOver) whole(w *load, id string, ours []string) {
 	for _, url := range ours {
-		l, err := f.members(url)
-		must(t, err)
+		l, err := a.old.members(url)
+		must(a.t, err)
 		var names []string
 		for _, m := range l.Members {
 			names = append(names, m.Name)
 			if m.Learner {
-				t.Errorf("%s is a learner", m.Name)
+				a.t.Errorf("%s is a learner", m.Name)
 			}
 		}
-		if slices.Sort(names); l.Header.Cluster != before.Header.Cluster || strings.Join(names, " ") != "main-1 main-2 main-3" {
-			t.Errorf("cluster %s of %v, and it was %s", l.Header.Cluster, names, before.Header.Cluster)
+		if slices.Sort(names); l.Header.Cluster != id || strings.Join(names, " ") != "main-1 main-2 main-3" {
+			a.t.Errorf("cluster %s of %v, and it was %s", l.Header.Cluster, names, id)
 		}
 		if lost := w.lost(url); len(lost) > 0 || w.count() < 100 {
-			t.Errorf("at %s %d of %d writes are lost: %v", url, len(lost), w.count(), lost[:min(5, len(lost))])
+			a.t.Errorf("at %s %d of %d writes are lost: %v", url, len(lost), w.count(), lost[:min(5, len(lost))])
 		}
-	}
-	if _, is := h.control().Annotations[shape.AnnotationAdopt]; is {
-		t.Error("the adoption is not over")
-	}
-	if made, err := os.ReadDir(backups); err != nil || len(made) == 0 {
-		t.Errorf("no backup was taken before the change: %v", err)
-	}
-	if code, said := adopt("once more"); code != 0 && !strings.Contains(said, "no spec.bootstrap.adopt") {
-		t.Errorf("once more: %d\n%s", code, said)
 	}
 }
 

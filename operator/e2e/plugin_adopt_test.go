@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"etcdadm.io/operator/authority"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The plugin runs the command in the pod of one host after the other, with what the EtcdCluster says; it shows first what would
+// happen, ends at the first refusal, and hands a password on by standard input.
+func TestPluginAdopts(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	r, _ := operator(h.c, -1, nil)
+	files, err := authority.Create(time.Now())
+	must(t, err)
+	must(t, h.c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "old-ca"}, Data: map[string][]byte{"tls.crt": files["etcd-peers-ca.crt"], "tls.key": files["etcd-peers-ca.key"]}}))
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", plain+`, options: {quota-backend-bytes: "8589934592"}, backup: {store: "s3://b/`+ns+`"}, bootstrap: {adopt: {secret: {name: old-ca}, clusterID: ab}}`))))
+	must(t, h.settle(r, "the hosts run", func() error {
+		if n := len(h.runs()); n != 3 {
+			return fmt.Errorf("%d hosts run", n)
+		}
+		return h.waits("Adopting", "no host has joined")()
+	}))
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "kubectl"), []byte("#!/bin/sh\necho \"$@\"\necho \"in: $(cat)\"\ncase \"$*\" in *main-2-0*) [ ! -f "+dir+"/refuses ] || exit 12;; esac\n"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "password"), []byte("secret\n"), 0o600))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	run := func(in string, more ...string) (int, string, string) {
+		return kubectlEtcdadm(t, ns, in, append([]string{"adopt", "main", "--endpoints=https://a:2379,https://b:2379"}, more...)...)
+	}
+	line := func(n int, rest string) string {
+		return fmt.Sprintf(" exec -i main-%d-0 -c etcdadm -- /usr/bin/etcdadm adopt --join --data-dir=/var/lib/etcdadm --endpoints=https://a:2379,https://b:2379 --members=3 --wait=5m0s --cluster-id=ab "+
+			"--option=peer-skip-client-san-verification=true --option=quota-backend-bytes=8589934592%s\n", n, rest)
+	}
+	calls := func(out string) int { return strings.Count(out, " exec -i ") }
+
+	code, out, errs := run("", "--dry-run")
+	if code != 0 || calls(out) != 1 || !strings.Contains(out, line(1, " --dry-run")) {
+		t.Errorf("a dry run: %d, %s%s", code, out, errs)
+	}
+	if code, out, errs = run("n\n"); code != 12 || calls(out) != 1 || !strings.Contains(errs, "not confirmed; nothing was changed") {
+		t.Errorf("a no: %d, %s%s", code, out, errs)
+	}
+	if code, out, errs = run("y\n", "--keep"); code != 0 || calls(out) != 4 || !strings.Contains(out, line(3, " --keep --yes")) || !strings.Contains(out, "no member was removed") {
+		t.Errorf("a yes: %d, %s%s", code, out, errs)
+	}
+	code, out, errs = run("", "--yes", "--user=root", "--password-file="+filepath.Join(dir, "password"))
+	if code != 0 || calls(out) != 3 || strings.Count(out, "in: secret\n") != 3 || !strings.Contains(out, line(2, " --user=root --password-file=/dev/stdin --yes")) || !strings.Contains(out, "main-client") {
+		t.Errorf("with a password: %d, %s%s", code, out, errs)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "refuses"), nil, 0o600))
+	if code, out, errs = run("", "--yes"); code != 12 || calls(out) != 2 || !strings.Contains(errs, "stopped at pod main-2-0") {
+		t.Errorf("a refusal: %d, %s%s", code, out, errs)
+	}
+	if code, _, errs = run("", "--user=root"); code != 2 || !strings.Contains(errs, "belong together") {
+		t.Errorf("a user alone: %d, %s", code, errs)
+	}
+	pod := &corev1.Pod{}
+	must(t, h.c.Get(t.Context(), h.key("main-3-0"), pod))
+	must(t, h.c.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	within(t, time.Minute, "a host is missing", func(context.Context) error {
+		if code, out, errs := run("", "--yes"); code != 13 || calls(out) != 0 || !strings.Contains(errs, "2 of 3 hosts run") {
+			return fmt.Errorf("%d, %s%s", code, out, errs)
+		}
+		return nil
+	})
+}
+
+// A cluster that is to adopt none is left alone.
+func TestPluginAdoptsWhereItIsAsked(t *testing.T) {
+	c, ns := server(t)
+	must(t, c.Create(t.Context(), object(t, ns, etcdCluster("main", plain))))
+	if code, _, errs := kubectlEtcdadm(t, ns, "", "adopt", "main", "--endpoints=https://a:2379"); code != 12 || !strings.Contains(errs, "no spec.bootstrap.adopt") {
+		t.Errorf("%d, %s", code, errs)
+	}
+	if code, _, errs := kubectlEtcdadm(t, ns, "", "adopt", "main"); code != 2 || !strings.Contains(errs, "--endpoints names client URLs") {
+		t.Errorf("%d, %s", code, errs)
+	}
+}
