@@ -58,7 +58,7 @@ type Join struct {
 	Count   int               // how many members of ours there shall be; zero: as was written down, else as many as there are
 	Keep    bool              // stop before the first removal
 	Of      cluster.ClusterID // the one that is meant; zero: whichever answers
-	Options map[string]string // of etcd, for the spec, where there is none
+	Options map[string]string // of etcd, for the spec, where it does not say them
 	Within  time.Duration
 
 	Members Members

@@ -38,9 +38,12 @@ func (j *Join) backUp(ctx context.Context, s *Scene) error {
 		return written, nil
 	})
 	if err == nil {
-		err = markForeign(ctx, j.Folder, cluster.Spec{MemberCount: written.Members, EtcdVersion: s.Version(), Options: j.Options})
+		err = markForeign(ctx, j.Folder, cluster.Spec{MemberCount: written.Members, EtcdVersion: s.Version()})
 	}
 	if err != nil {
+		return err
+	}
+	if err := keepOptions(ctx, j.Folder, j.Options); err != nil {
 		return err
 	}
 	if err := j.keepQuota(ctx, s); err != nil {

@@ -70,17 +70,27 @@ func (j *Join) keepQuota(ctx context.Context, s *Scene) error {
 const quotaOption = "quota-backend-bytes"
 
 // KeepQuota writes a quota in bytes into the spec, where it has none; zero: nothing.
-// The smallest quota of all members raises the alarm for all of them. Where others write
-// at the same time it is tried again; ErrAgain: they always came first.
+// The smallest quota of all members raises the alarm for all of them.
 func KeepQuota(ctx context.Context, f *control.Folder, bytes int64) error {
 	if bytes == 0 {
 		return nil
 	}
+	return keepOptions(ctx, f, map[string]string{quotaOption: strconv.FormatInt(bytes, 10)})
+}
+
+// keepOptions writes settings of etcd into the spec, those that it does not say. Where
+// others write at the same time it is tried again; ErrAgain: they always came first.
+func keepOptions(ctx context.Context, f *control.Folder, wanted map[string]string) error {
+	if len(wanted) == 0 {
+		return nil
+	}
 	for try := 1; ; try++ {
-		err := atStore(ctx, "write the members' quota into the spec", func(ctx context.Context) error {
+		err := atStore(ctx, "write settings of etcd into the spec", func(ctx context.Context) error {
 			_, err := f.Settings().AmendOptions(ctx, func(options map[string]string) (map[string]string, error) {
-				if options[quotaOption] == "" {
-					options[quotaOption] = strconv.FormatInt(bytes, 10)
+				for name, value := range wanted {
+					if options[name] == "" {
+						options[name] = value
+					}
 				}
 				return options, nil
 			})
@@ -90,7 +100,7 @@ func KeepQuota(ctx context.Context, f *control.Folder, bytes int64) error {
 			return err
 		}
 		if try == changeTries {
-			return fmt.Errorf("keep the quota, tried %d times: %w; %w", try, err, ErrAgain)
+			return fmt.Errorf("write settings of etcd into the spec, tried %d times: %w; %w", try, err, ErrAgain)
 		}
 		select {
 		case <-ctx.Done():

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -91,7 +94,8 @@ func (a *adoption) run(c *cobra.Command, name string) error {
 	return nil
 }
 
-// hosts are the pods of the hosts that are to join, in the order of their numbers: as many as spec.size says.
+// hosts are the pods of the hosts that are to join, as many as spec.size says, in the order of their numbers; but for the one that
+// began last, which comes first: it may have a learner, for whose promotion the others would wait.
 func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluster, []string, error) {
 	ec, err := a.get(ctx, name)
 	if err != nil {
@@ -100,18 +104,18 @@ func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluste
 	if err := (&seen{place: a.place, cluster: ec}).inPods(); err != nil {
 		return nil, nil, err
 	}
-	control := &corev1.ConfigMap{} // which says it, too, where spec.bootstrap was taken away since
-	if err := a.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: shape.Cluster{Name: name}.ControlName()}, control); client.IgnoreNotFound(err) != nil {
+	written := &corev1.ConfigMap{} // which says it, too, where spec.bootstrap was taken away since
+	if err := a.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: shape.Cluster{Name: name}.ControlName()}, written); client.IgnoreNotFound(err) != nil {
 		return nil, nil, fmt.Errorf("read how far it is: %w", err)
 	}
-	if _, written := control.Annotations[shape.AnnotationAdopt]; adopts(ec) == nil && !written {
+	if _, is := written.Annotations[shape.AnnotationAdopt]; adopts(ec) == nil && !is {
 		return nil, nil, &failure{exitUnsafe, fmt.Errorf("EtcdCluster %s/%s has no spec.bootstrap.adopt: it is to adopt no cluster", ec.Namespace, name), "make an EtcdCluster with it; it cannot be added later"}
 	}
 	pods := &corev1.PodList{}
 	if err := a.client.List(ctx, pods, client.InNamespace(ec.Namespace), client.MatchingLabels{shape.LabelCluster: ec.Name}); err != nil {
 		return nil, nil, fmt.Errorf("look for the pods: %w", err)
 	}
-	names := shape.Cluster{Name: ec.Name}
+	names := shape.Cluster{Namespace: ec.Namespace, Name: ec.Name}
 	byNumber := map[int]string{}
 	for i := range pods.Items {
 		p := &pods.Items[i]
@@ -122,8 +126,22 @@ func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluste
 			byNumber[n] = p.Name
 		}
 	}
+	last, err := lastJoined(ctx, names, written)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read how far it is: %w", err)
+	}
+	numbers := slices.Sorted(maps.Keys(byNumber))
+	slices.SortStableFunc(numbers, func(a, b int) int { // the others wait for the one that has begun
+		switch last {
+		case a:
+			return -1
+		case b:
+			return 1
+		}
+		return 0
+	})
 	var out []string
-	for _, n := range slices.Sorted(maps.Keys(byNumber)) {
+	for _, n := range numbers {
 		out = append(out, byNumber[n])
 	}
 	size := int(ec.Spec.Size)
@@ -131,6 +149,25 @@ func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluste
 		return nil, nil, &failure{exitWaiting, fmt.Errorf("%d of %d hosts run", len(out), size), "kubectl etcdadm plan " + name + " says what is waited for; run this again then"}
 	}
 	return ec, out[:size], nil
+}
+
+// lastJoined is the number of the host that began to join last, by what is written; 0: none has.
+func lastJoined(ctx context.Context, names shape.Cluster, m *corev1.ConfigMap) (int, error) {
+	j, _, err := control.New(record.Of(m, nil), "").Known().ReadJoining(ctx)
+	if err != nil || j == nil || len(j.Ours) == 0 {
+		return 0, err
+	}
+	for _, raw := range j.Ours[len(j.Ours)-1] {
+		u, err := url.Parse(raw)
+		if err != nil {
+			continue
+		}
+		pod, _, _ := strings.Cut(u.Hostname(), ".")
+		if n, is := names.Number(strings.TrimSuffix(pod, "-0")); is && u.Hostname() == names.HostDNS(n) {
+			return n, nil
+		}
+	}
+	return 0, nil
 }
 
 func adopts(ec *v1alpha1.EtcdCluster) *v1alpha1.Adopt {
