@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/reconcile"
 	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // kubectlExec stands in for kubectl exec, into the name spaces of the kubelet's containers; while the file patience is there, what runs
@@ -148,6 +150,7 @@ func TestAdopt(t *testing.T) {
 	a.killed()
 	a.patch(`{"spec":{"hibernate":true}}`)
 	a.settled(time.Minute, "no host is stopped in the middle", a.waits("Adopting", "spec.hibernate waits"))
+	a.asksInVain()
 	a.patch(`{"spec":{"hibernate":false}}`)
 	if code, _ := a.adopt("all but the removals", "--keep"); code != 0 {
 		t.Fatal("not all have joined")
@@ -167,6 +170,32 @@ func TestAdopt(t *testing.T) {
 	}
 	if len(a.k.deleted) > 0 {
 		t.Errorf("stopped were %v", a.k.deleted)
+	}
+}
+
+// asksInVain: neither a backup nor a restore is handed to the daemons in the middle.
+func (a *takeOver) asksInVain() {
+	must(a.t, a.c.Create(a.t.Context(), object(a.t, a.ns, "kind: EtcdBackup\nmetadata: {name: early}\nspec: {cluster: main}")))
+	must(a.t, a.c.Create(a.t.Context(), object(a.t, a.ns, "kind: EtcdRestore\nmetadata: {name: early}\nspec: {cluster: main, source: {newestProven: true}}")))
+	within(a.t, time.Minute, "the requests wait", func(ctx context.Context) error {
+		early := ctrl.Request{NamespacedName: a.key("early")}
+		_, err := a.r.Backups().Reconcile(ctx, early)
+		_, other := a.r.Restores().Reconcile(ctx, early)
+		if err := errors.Join(err, other); err != nil {
+			return err
+		}
+		restore := &v1alpha1.EtcdRestore{}
+		must(a.t, a.c.Get(ctx, early.NamespacedName, restore))
+		for _, s := range []v1alpha1.RequestStatus{a.backup("early").Status, restore.Status} {
+			if s.Phase != v1alpha1.Queued || s.Command != "" || !strings.Contains(s.Reason, "before it is adopted") {
+				return fmt.Errorf("%+v", s)
+			}
+		}
+		return nil
+	})
+	queued, err := record.Of(a.control(), nil).Folder("").Commands(a.t.Context())
+	if err != nil || len(queued) > 0 {
+		a.t.Errorf("queued are %+v, %v", queued, err)
 	}
 }
 

@@ -9,8 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/authority"
+	"etcdadm.io/operator/record"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -86,4 +90,48 @@ func TestPluginAdoptsWhereItIsAsked(t *testing.T) {
 	if code, _, errs := kubectlEtcdadm(t, ns, "", "adopt", "main"); code != 2 || !strings.Contains(errs, "--endpoints names client URLs") {
 		t.Errorf("%d, %s", code, errs)
 	}
+}
+
+// An EtcdCluster that is deleted while its hosts may vote elsewhere stops none of them, until a person says that they do not.
+func TestDeletedWhileItAdopts(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	r, _ := operator(h.c, -1, nil)
+	files, err := authority.Create(time.Now())
+	must(t, err)
+	must(t, h.c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "old-ca"}, Data: map[string][]byte{"ca.crt": files["etcd-peers-ca.crt"], "ca.key": files["etcd-peers-ca.key"]}}))
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", plain+`, backup: {store: "s3://b/`+ns+`"}, deletion: {volumes: Delete}, bootstrap: {adopt: {secret: {name: old-ca}}}`))))
+	hosts := func(want int) func() error {
+		return func() error {
+			if n := len(h.runs()); n != want {
+				return fmt.Errorf("%d hosts run", n)
+			}
+			return nil
+		}
+	}
+	must(t, h.settle(r, "the hosts run", hosts(3)))
+	view := record.Of(h.control(), nil)
+	must(t, view.Folder("").PutJoining(t.Context(), "", &control.Joining{Cluster: 0xab, Members: 3, Ours: [][]string{{"https://main-1"}}}))
+	must(t, h.c.Update(t.Context(), view.Control))
+	must(t, h.c.Delete(t.Context(), h.see()))
+	held := func() error {
+		if c := h.condition(v1alpha1.Ready); c.Reason != "Deleting" || !strings.Contains(c.Message, "may vote in cluster ab") {
+			return fmt.Errorf("%s: %s", c.Reason, c.Message)
+		}
+		return hosts(3)()
+	}
+	must(t, h.settle(r, "its end waits", held))
+	for _, id := range []string{"cd", "ab"} {
+		h.patch(`{"metadata":{"annotations":{"etcdadm.io/adoption-given-up":"` + id + `"}}}`)
+		if id == "cd" {
+			must(t, h.settle(r, "another cluster is given up", held))
+		}
+	}
+	must(t, h.settle(r, "it is given up", func() error {
+		err := h.c.Get(t.Context(), h.key("main"), &v1alpha1.EtcdCluster{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %w", err)
+	}))
 }
