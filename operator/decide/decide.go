@@ -153,10 +153,10 @@ func (w *World) Deaf() string {
 		return d.Waits[0].Sentence
 	case w.Want.Paused:
 		return "spec.paused is true, so that the operator asks for nothing"
-	case w.Want.Hibernate:
-		return "spec.hibernate is true: nothing is done before it is awake"
 	case w.Adopting():
 		return "nothing is asked of a cluster before it is adopted; before it changes anything, the adoption backs the cluster up: " + w.AdoptCommand()
+	case w.Want.Hibernate:
+		return "spec.hibernate is true: nothing is done before it is awake"
 	case w.gone():
 		return "its control object was made anew, and the hosts have not written the record back yet"
 	case !w.Record.There:
