@@ -3,6 +3,7 @@ package authority
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -56,5 +57,29 @@ func TestGiven(t *testing.T) {
 	}
 	if _, err := Complete(Files{"etcd-peers-ca.crt": peers, "etcd-peers-ca.key": clientsKey}, now); err == nil {
 		t.Error("a key of another authority is taken")
+	}
+}
+
+// What is wrong with authorities is said in the same words each time, without a directory of this process.
+func TestAuthoritiesAreRefusedInTheSameWords(t *testing.T) {
+	a, err := Create(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, had := range map[string]Files{
+		"another one's key": {"etcd-peers-ca.crt": a["etcd-peers-ca.crt"], "etcd-peers-ca.key": a["etcd-clients-ca.key"]},
+		"no certificate":    {"etcd-peers-ca.crt": []byte("x"), "etcd-peers-ca.key": a["etcd-peers-ca.key"]},
+	} {
+		var said []string
+		for range 2 {
+			_, err := Complete(had, time.Now())
+			if err == nil {
+				t.Fatalf("%s is taken", what)
+			}
+			said = append(said, err.Error())
+		}
+		if said[0] != said[1] || strings.Contains(said[0], "pki-") || !strings.Contains(said[0], "etcd-peers-ca") {
+			t.Errorf("%s: %q", what, said)
+		}
 	}
 }

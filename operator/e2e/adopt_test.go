@@ -155,6 +155,9 @@ func TestAdopt(t *testing.T) {
 	if code, _ := a.adopt("all but the removals", "--keep"); code != 0 {
 		t.Fatal("not all have joined")
 	}
+	must(t, os.WriteFile(a.patience, []byte("3"), 0o600))
+	a.adopt("killed in the removals")
+	must(t, os.Remove(a.patience))
 	if code, _ := a.adopt("adopted"); code != 0 {
 		t.Fatal("the adoption has not ended")
 	}

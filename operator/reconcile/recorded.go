@@ -59,18 +59,6 @@ func (s *sight) record(ctx context.Context) {
 	w.Record.Next = max(w.Record.Next, s.lastNamed()+1)
 }
 
-// joining is how far an adoption is, and whether a person has given it up.
-func (s *sight) joining(ctx context.Context, f *control.Folder) error {
-	w := &s.world
-	_, w.Record.Adopts = s.control.Annotations[shape.AnnotationAdopt]
-	j, _, err := f.ReadJoining(ctx)
-	if j != nil {
-		w.Want.GivenUp = s.cluster.Annotations[decide.AnnotationGivenUp] == j.Cluster.String()
-		w.Joining = &decide.Joining{Cluster: j.Cluster, Members: j.Members, Hosts: len(j.Ours), Votes: len(j.Promoted)}
-	}
-	return err
-}
-
 // readable is the cluster's record; nil: there is none, or not all of it can be read.
 func (s *sight) readable() *control.Folder {
 	switch {

@@ -241,14 +241,7 @@ func (s *sight) keysName() client.ObjectKey {
 }
 
 func (r *Reconciler) makeAuthorities(ctx context.Context, s *sight) (*corev1.Secret, error) {
-	given, err := r.adopted(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	files, err := authority.Complete(given, s.world.Now)
-	if err != nil && given != nil {
-		return nil, &adoptError{fmt.Sprintf("the authorities in the Secret %s cannot be used: %v", s.control.Annotations[shape.AnnotationAdopt], err)}
-	}
+	files, err := r.firstAuthorities(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -266,32 +259,6 @@ func (r *Reconciler) makeAuthorities(ctx context.Context, s *sight) (*corev1.Sec
 	}
 	secret := &corev1.Secret{}
 	return secret, r.Live.Get(ctx, s.keysName(), secret) // another operator may have been first
-}
-
-// adoptError says why authorities that are to be adopted are not.
-type adoptError struct{ why string }
-
-func (e *adoptError) Error() string { return e.why }
-
-// adopted are the authorities of a running cluster that is to be adopted; nil: none is.
-func (r *Reconciler) adopted(ctx context.Context, s *sight) (authority.Files, error) {
-	name, is := s.control.Annotations[shape.AnnotationAdopt]
-	if !is {
-		return nil, nil
-	}
-	secret := &corev1.Secret{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: name}, secret)
-	if apierrors.IsNotFound(err) {
-		return nil, &adoptError{fmt.Sprintf("the Secret %s, which spec.bootstrap.adopt.secret names, is not there", name)}
-	}
-	if err != nil {
-		return nil, err
-	}
-	files, err := authority.Given(secret.Data)
-	if err != nil {
-		return nil, &adoptError{fmt.Sprintf("the Secret %s, which spec.bootstrap.adopt.secret names, %v", name, err)}
-	}
-	return files, nil
 }
 
 // describeAuthorities writes on a Secret of an earlier release what it has. That of a cluster which has seen a step since was put
