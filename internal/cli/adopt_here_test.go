@@ -27,8 +27,9 @@ func TestAdoptTakesWhatTheDaemonHas(t *testing.T) {
 			ControlStore: "kubernetes://team/main", Store: "s3://b/x", Leaves: "/l", Releases: []string{"/r"},
 		},
 	}
-	known := func(said ...string) (a adoptFlags, err error) {
+	known := func(said ...string) (*adoptFlags, error) {
 		t.Helper()
+		a := &adoptFlags{}
 		if err := left.Write(state); err != nil {
 			t.Fatal(err)
 		}
@@ -46,11 +47,11 @@ func TestAdoptTakesWhatTheDaemonHas(t *testing.T) {
 	a, err := known()
 	if err != nil || a.name != "team.main" || a.store != "s3://b/x" || a.control != "kubernetes://team/main" || a.join.leaves != "/l" || a.access.Cert != "/l/crt" ||
 		a.join.urls.Peer[0] != "https://p:2380" || a.join.urls.Quarantine[0] != "https://c:8001" || a.join.releaseDirs[0] != "/r" || a.join.daemon == "" {
-		t.Errorf("%+v, %v", a.join, err)
+		t.Errorf("%+v, %+v, %v", a.join.urls, a.access, err)
 	}
 	a, err = known("store", "peer-urls", "cert", "certs-dir")
 	if err != nil || a.store != "s3://other" || a.join.urls.Peer[0] != "https://other:2380" || a.join.urls.Client[0] != "https://c:2379" || a.access.Cert != "" || a.join.leaves != "" {
-		t.Errorf("%+v, %v", a.join, err)
+		t.Errorf("%+v, %+v, %v", a.join.urls, a.access, err)
 	}
 	left.Settings.Secret = true
 	if _, err = known(); err == nil || !strings.Contains(err.Error(), "holds a credential") {
@@ -58,12 +59,12 @@ func TestAdoptTakesWhatTheDaemonHas(t *testing.T) {
 	}
 	left.Settings = nil // as a release before leaves it
 	if a, err = known(); err != nil || a.store != "" || a.join.leaves != "" {
-		t.Errorf("%+v, %v", a.join, err)
+		t.Errorf("%+v, %+v, %v", a.join.urls, a.access, err)
 	}
 	if err := os.RemoveAll(state); err != nil {
 		t.Fatal(err)
 	}
-	a = adoptFlags{}
+	a = &adoptFlags{}
 	a.request.DataDir = dir
 	if err := a.known(func(string) bool { return false }); err != nil {
 		t.Errorf("where no daemon ran: %v", err)

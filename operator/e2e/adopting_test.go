@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/record"
+	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,4 +136,51 @@ func TestDeletedWhileItAdopts(t *testing.T) {
 		}
 		return fmt.Errorf("it is there: %w", err)
 	}))
+}
+
+// Operators that are killed after each of their writes, and spec.bootstrap taken away as soon as the adoption is written down: the
+// cluster has the authorities of the one that it is to adopt, and no spec, so that nothing is founded.
+func TestKilledWhileItAdopts(t *testing.T) {
+	_, ns := server(t)
+	h := &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}
+	files, err := authority.Create(time.Now())
+	must(t, err)
+	must(t, h.c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "old-ca"}, Data: map[string][]byte{"ca.crt": files["etcd-peers-ca.crt"], "ca.key": files["etcd-peers-ca.key"]}}))
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", plain+`, backup: {store: "s3://b/`+ns+`"}, bootstrap: {adopt: {secret: {name: old-ca}}}`))))
+	killed, lives, taken := 0, 1, false // with one write each no host comes by more than its number
+	for {
+		r, _ := operator(h.c, lives, nil)
+		err := h.settle(r, "the hosts run", func() error {
+			if n := len(h.runs()); n != 3 {
+				return fmt.Errorf("%d hosts run", n)
+			}
+			return h.waits("Adopting", "no host has joined")()
+		})
+		m := &corev1.ConfigMap{}
+		must(t, client.IgnoreNotFound(h.c.Get(t.Context(), h.key("main-control"), m)))
+		spec, readErr := record.Of(m, nil).Folder("").ReadSpec(t.Context())
+		if readErr != nil || spec.Spec != nil {
+			t.Fatalf("after %d operators there is a spec: %+v, %v", killed, spec.Spec, readErr)
+		}
+		if _, written := m.Annotations[shape.AnnotationAdopt]; written && !taken {
+			taken, lives = true, 2
+			h.patch(`{"spec":{"bootstrap":null}}`)
+		}
+		if err == nil {
+			break
+		}
+		if killed++; !errors.Is(err, errKilled) || killed > 100 {
+			t.Fatal(err)
+		}
+	}
+	made := &corev1.Secret{}
+	must(t, h.c.Get(t.Context(), h.key("main-authorities"), made))
+	for _, name := range []string{"etcd-peers-ca", "etcd-clients-ca"} {
+		if string(made.Data[name+".crt"]) != string(files["etcd-peers-ca.crt"]) || string(made.Data[name+".key"]) != string(files["etcd-peers-ca.key"]) {
+			t.Errorf("%s is not that of the cluster that is to be adopted", name)
+		}
+	}
+	if string(made.Data["etcd-manager-ca.key"]) == string(files["etcd-peers-ca.key"]) || !taken || killed < 10 {
+		t.Errorf("bootstrap was taken away: %t, %d operators were killed", taken, killed)
+	}
 }
