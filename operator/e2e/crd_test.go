@@ -108,6 +108,7 @@ func TestRefused(t *testing.T) {
 		"adopt, no store":      {etcdCluster("a", plain+", bootstrap: {adopt: {secret: {name: x}}}"), "backup.store is missing: bootstrap.adopt"},
 		"adopt, no authority":  {etcdCluster("a", plain+", backup: {store: \"s3://b/x\"}, bootstrap: {adopt: {}}"), "spec.bootstrap.adopt.secret: Required value"},
 		"adopt, no hex":        {etcdCluster("a", plain+", backup: {store: \"s3://b/x\"}, bootstrap: {adopt: {secret: {name: x}, clusterID: \"0xab\"}}"), "hex without 0x"},
+		"adopt and issue":      {etcdCluster("a", plain+", backup: {store: \"s3://b/x\"}, tls: {clients: {issuerRef: {name: x}}}, bootstrap: {adopt: {secret: {name: x}}}"), "tls.clients cannot be set beside bootstrap.adopt"},
 		"adopt and restore":    {etcdCluster("a", plain+", backup: {store: \"s3://b/x\"}, bootstrap: {restore: {backup: x}, adopt: {secret: {name: x}}}"), "bootstrap has one source"},
 		"adopt and claims":     {etcdCluster("a", plain+", backup: {store: \"s3://b/x\"}, bootstrap: {claims: [x], adopt: {secret: {name: x}}}"), "bootstrap has one source"},
 		"fewer of nothing":     {etcdCluster("a", plain+", backup: {store: \"s3://b/x\"}, bootstrap: {restore: {backup: x}, acceptFewer: true}"), "goes with claims alone"},
@@ -138,11 +139,14 @@ func TestRefusedLater(t *testing.T) {
 		"pods become hosts":  {etcdCluster("become", plain), `{"spec":{"storage":null,"hosts":{"store":"s3://b/y"}}}`, "hosts cannot be added or taken away"},
 		"begun later":        {etcdCluster("later", plain+", backup: {store: \"s3://b/later-begun\"}"), `{"spec":{"bootstrap":{"restore":{"backup":"x"}}}}`, "bootstrap cannot be added later"},
 		"adopts later":       {etcdCluster("adopts", plain+", backup: {store: \"s3://b/adopts\"}"), `{"spec":{"bootstrap":{"adopt":{"secret":{"name":"x"}}}}}`, "bootstrap cannot be added later"},
-		"adopts another":     {etcdCluster("another", plain+", backup: {store: \"s3://b/another\"}, bootstrap: {adopt: {secret: {name: x}}}"), `{"spec":{"bootstrap":{"adopt":{"clusterID":"ab"}}}}`, "bootstrap.adopt cannot be changed later"},
+		"adopts by another":  {etcdCluster("another", plain+", backup: {store: \"s3://b/another\"}, bootstrap: {adopt: {secret: {name: x}}}"), `{"spec":{"bootstrap":{"adopt":{"secret":{"name":"y"}}}}}`, "bootstrap.adopt.secret cannot be changed later"},
+		"adopts another":     {etcdCluster("otherid", plain+", backup: {store: \"s3://b/otherid\"}, bootstrap: {adopt: {secret: {name: x}, clusterID: ab}}"), `{"spec":{"bootstrap":{"adopt":{"clusterID":"cd"}}}}`, "clusterID can be set later, and not changed"},
+		"adopts any":         {etcdCluster("anyid", plain+", backup: {store: \"s3://b/anyid\"}, bootstrap: {adopt: {secret: {name: x}, clusterID: ab}}"), `{"spec":{"bootstrap":{"adopt":{"clusterID":null}}}}`, "clusterID can be set later, and not changed"},
 		"adopts no more":     {etcdCluster("nomore", plain+", backup: {store: \"s3://b/nomore\"}, bootstrap: {adopt: {secret: {name: x}}}"), `{"spec":{"bootstrap":{"adopt":null,"restore":{"backup":"x"}}}}`, "cannot be exchanged for another source later"},
 		"rotated backwards":  {etcdCluster("rotated", plain+", tls: {rotate: 2}"), `{"spec":{"tls":{"rotate":1}}}`, "tls.rotate only grows"},
 		"another backup":     {"kind: EtcdBackup\nmetadata: {name: b}\nspec: {cluster: main}", `{"spec":{"cluster":"other"}}`, "never changes"},
 		"another restore":    {"kind: EtcdRestore\nmetadata: {name: r}\nspec: {cluster: main, source: {backup: one}}", `{"spec":{"source":{"backup":"two"}}}`, "never changes"},
+		"names it later":     {etcdCluster("named", plain+", backup: {store: \"s3://b/named\"}, bootstrap: {adopt: {secret: {name: x}}}"), `{"spec":{"bootstrap":{"adopt":{"clusterID":"ab"}}}}`, ""},
 		"a class by a patch": {etcdCluster("ok", plain), `{"spec":{"storage":{"class":"fast"}}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

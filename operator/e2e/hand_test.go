@@ -429,7 +429,7 @@ func operator(c client.Client, lives int, now func() time.Time) (*reconcile.Reco
 			return write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 	})
-	return &reconcile.Reconciler{Cached: counted, Live: counted, Writer: &act.Writer{Client: counted, Live: counted}, Image: "localhost/etcdadm:1", Now: now}, func() int { return writes }
+	return &reconcile.Reconciler{Cached: counted, Live: counted, Writer: &act.Writer{Client: counted, Live: counted}, Image: "localhost/etcdadm:1", Now: now, Alpha: reconcile.Alpha{Adopt: true}}, func() int { return writes }
 }
 
 // settle runs operator and hand in turn until what is wanted holds.

@@ -43,6 +43,7 @@ type sight struct {
 	shared        []client.Object // by kind and name, whatever is there
 	began, toldBy time.Time       // the look, and the read of the status past the cache
 	copying       copying         // what a request has copied; zero: nothing
+	alpha         Alpha           // what the operator acts on
 
 	// Of a cluster on bare hosts: what is seen of it, its record (nil: it cannot be read) and the spec as it was read there.
 	outside *decide.Outside
@@ -81,7 +82,7 @@ func ours(more ...string) client.MatchingLabels {
 
 // gather reads all of a cluster by the labels of its objects.
 func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha1.EtcdCluster) (*sight, error) {
-	s := &sight{cluster: ec, hosts: map[int]*hostObjects{}, began: time.Now()}
+	s := &sight{cluster: ec, hosts: map[int]*hostObjects{}, began: time.Now(), alpha: r.Alpha}
 	s.world.Now, s.world.Namespace, s.world.Name = r.now(), ec.Namespace, ec.Name
 	s.shape = shape.Cluster{Namespace: ec.Namespace, Name: ec.Name, Spec: ec.Spec, Image: r.Image}
 	records, sets, claims, pods, secrets := &corev1.ConfigMapList{}, &appsv1.StatefulSetList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PodList{}, secretList()
@@ -218,7 +219,7 @@ func (s *sight) want() {
 	if c := s.bootCopy(); c != nil {
 		w.From = &decide.Origin{Backup: c.Backup, Elsewhere: true, Claims: c.From == nil}
 	}
-	if b := spec.Bootstrap; b != nil && b.Adopt != nil {
+	if b := spec.Bootstrap; b != nil && b.Adopt != nil && s.alpha.Adopt {
 		w.Adopt = &decide.Adopt{}
 		if id, err := strconv.ParseUint(b.Adopt.ClusterID, 16, 64); err == nil {
 			w.Adopt.Cluster = cluster.ClusterID(id)
@@ -232,6 +233,7 @@ func (s *sight) want() {
 		said bool
 	}{
 		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil},
+		{"bootstrap.adopt (alpha: --alpha=Adopt of the operator has it act on it)", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil && !s.alpha.Adopt},
 	} {
 		if f.said {
 			w.Unsupported = append(w.Unsupported, "spec."+f.name)

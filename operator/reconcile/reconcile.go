@@ -56,6 +56,7 @@ type Reconciler struct {
 	Writer *act.Writer
 	Events events.EventRecorder // nil: none are told
 	Image  string               // of hosts
+	Alpha  Alpha                // what is not finished, and acted on nonetheless
 	// RotationGrace is how long clients have at each step in which the authorities are rotated.
 	RotationGrace time.Duration
 	Now           func() time.Time // nil: the clock

@@ -31,20 +31,25 @@ func main() {
 	healthAt := flag.String("health-probe-bind-address", ":8081", "where /healthz and /readyz are")
 	workers := flag.Int("workers", 32, "clusters that are looked at at once")
 	grace := flag.Duration("rotation-grace", 10*time.Minute, "how long clients have at each step of spec.tls.rotate to take new certificates up")
+	alpha := flag.String("alpha", "", "features that are not finished, and acted on nonetheless, by commas: Adopt")
 	flag.Parse() // --kubeconfig is controller-runtime's
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
 	ctrl.SetLogger(zap.New())
-	if err := run(*image, *namespace, *elect, *metricsAt, *healthAt, *workers, *grace); err != nil {
+	if err := run(*image, *namespace, *elect, *metricsAt, *healthAt, *workers, *grace, *alpha); err != nil {
 		fmt.Fprintln(os.Stderr, "etcdadm-operator:", err)
 		os.Exit(1)
 	}
 }
 
-func run(image, namespace string, elect bool, metricsAt, healthAt string, workers int, grace time.Duration) error {
+func run(image, namespace string, elect bool, metricsAt, healthAt string, workers int, grace time.Duration, alpha string) error {
 	if image == "" {
 		return fmt.Errorf("--image is required: name the image of the hosts, such as registry.example/etcdadm:1.0.0")
+	}
+	features, err := reconcile.ParseAlpha(alpha)
+	if err != nil {
+		return err
 	}
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -71,8 +76,8 @@ func run(image, namespace string, elect bool, metricsAt, healthAt string, worker
 	}
 	r := &reconcile.Reconciler{
 		Cached: m.GetClient(), Live: m.GetAPIReader(), Image: image, Events: m.GetEventRecorder("etcdadm-operator"),
-		RotationGrace: grace,
-		Writer:        &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()},
+		RotationGrace: grace, Alpha: features,
+		Writer: &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()},
 	}
 	if err := r.Setup(m, workers); err != nil {
 		return err
