@@ -90,7 +90,7 @@ func (j *Join) describe(s *Scene, m Seen) string {
 
 // alreadyOurs: there is nothing left to adopt, or the store is another cluster's.
 func (j *Join) alreadyOurs(ctx context.Context, p *Plan, s *Scene) (bool, error) {
-	if j.Folder == nil {
+	if j.Folder == nil || s.otherCluster() != nil { // which was told
 		return false, nil
 	}
 	in, marker, err := readIntent(ctx, j.Folder)
@@ -102,7 +102,7 @@ func (j *Join) alreadyOurs(ctx context.Context, p *Plan, s *Scene) (bool, error)
 		return true, nil
 	case marker && !in.Adopted():
 		p.missing("the store holds the record of cluster %q, generation %d; give every cluster a store of its own", in.Name, in.Generation)
-	case marker && s.Joining == nil:
+	case marker && s.Joining == nil && !in.Joins:
 		p.missing("the store has the marker of a cluster founded by another program, and no join is under way: an adoption in place was begun, or etcd-manager uses this store; continue that adoption, or give the cluster its own store")
 	}
 	return false, nil

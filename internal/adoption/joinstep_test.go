@@ -598,6 +598,46 @@ func TestMarkerBesideAJoining(t *testing.T) {
 	}
 }
 
+// What was marked for hosts that are to join goes on as what the command marked itself, and another cluster than the one that is meant
+// is told of a cluster that is ours, too.
+func TestPlanBesideAMarker(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	j := w.host(1)
+	f := control.New(w.store, "c")
+	plan := func() *Plan {
+		t.Helper()
+		p := &Plan{}
+		s := &Scene{Cluster: 9, Of: j.Of}
+		if ours, err := j.alreadyOurs(t.Context(), p, s); err != nil || ours && s.otherCluster() != nil {
+			t.Fatalf("ours: %t, %v", ours, err)
+		}
+		return p
+	}
+	if err := f.MarkToJoin(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if p := plan(); len(p.Missing) > 0 {
+		t.Errorf("what was marked to be joined is refused: %v", p.Missing)
+	}
+	if err := f.MarkForeign(t.Context(), cluster.Spec{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.6.16")}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	in, _, tag, err := f.ReadIntent(t.Context())
+	if err != nil || !in.Adopted() || !in.Joins {
+		t.Fatalf("the command wrote over the marker: %+v, %v", in, err)
+	}
+	if _, err := f.ReplaceIntent(t.Context(), tag, &cluster.Intent{Name: "c", Generation: 1, Nonce: "n", Token: "t", Cluster: 9, State: cluster.IntentFounded}); err != nil {
+		t.Fatal(err)
+	}
+	if p := plan(); len(p.Facts) != 1 {
+		t.Errorf("a cluster that is ours is not told: %+v", p)
+	}
+	j.Of = 8
+	if p, err := j.Plan(t.Context()); err != nil || len(p.Missing) == 0 || !strings.Contains(p.Missing[0], "cluster 8") {
+		t.Errorf("another cluster than the one that is meant is taken for it: %+v, %v", p, err)
+	}
+}
+
 // flapping has a voter that is away at every other look, and its learners at the others.
 type flapping struct {
 	*world
