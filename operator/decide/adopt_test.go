@@ -16,7 +16,8 @@ func TestAsksNothingBeforeAnAdoption(t *testing.T) {
 		"awaited":    {World{Record: Record{There: true, Adopts: true}}, true},
 		"not noted":  {World{Record: Record{There: true}, Want: Want{Adopt: &Adopt{}}}, true},
 		"under way":  {World{Record: Record{There: true, Adopts: true}, Joining: &Joining{Cluster: 1}, Intent: &cluster.Intent{}, Want: Want{Hibernate: true}}, true},
-		"taken over": {World{Record: Record{There: true, Adopts: true}, Joining: &Joining{Cluster: 1}, Intent: &cluster.Intent{Generation: 1}}, false},
+		"taken over": {World{Record: Record{There: true, Adopts: true}, Joining: &Joining{Cluster: 1}, Intent: &cluster.Intent{Generation: 1, Cluster: 1}}, false},
+		"beside it":  {World{Record: Record{There: true, Adopts: true}, Joining: &Joining{Cluster: 1}, Intent: &cluster.Intent{Generation: 1, Cluster: 2}}, true},
 		"none":       {World{Record: Record{There: true}}, false},
 	} {
 		if why := c.w.Deaf(); strings.Contains(why, "before it is adopted") != c.deaf || !c.deaf && why != "" {

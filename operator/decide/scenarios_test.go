@@ -18,14 +18,14 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere=claims adopt|adopt=ab givenup options=NAME:VALUE
-//	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked adopts          without the line there is one, with the next number above all hosts
+//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x automatic from=NAME|proven elsewhere=claims adopt|adopt=ab givenup letgo options=NAME:VALUE
+//	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked adopts|adopts=ab          without the line there is one, with the next number above all hosts
 //	budget 2
-//	joining cluster=ab members=3 hosts=2 votes=1   what adopt --join wrote down
+//	joining cluster=ab members=3 foreign=3 hosts=2 votes=1   what adopt --join wrote down
 //	spec count=3 hosts=1,2,3 hold options=NAME:VALUE                  without the line none is written
-//	intent voters=1,2,3 next=1,2,3,4 founding generation=2 theirs cluster=ab      without the line there is none
+//	intent voters=1,2,3 next=1,2,3,4 founding generation=2 theirs joins cluster=ab      without the line there is none
 //	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
-//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old outlived pod=no|going replace kept spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
+//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old outlived pod=no|going replace kept adopts spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
 //	authorities gone rotate=1 phase=trust since=1h bytime due ended         how far they are rotated; without the line there are none
 //	copy there done failed=WHY lacks=WHY waits=WHY       of the backup, from elsewhere
@@ -145,13 +145,13 @@ func read(t *testing.T, d *datadriven.TestData) World {
 		case "want":
 			w.Want = wantOf(t, args)
 		case "record":
-			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held"), Part: has(args, "part"), Adopts: has(args, "adopts"), Kept: has(args, "kept"), Last: lastOf(args["last"]),
+			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held"), Part: has(args, "part"), Adopts: has(args, "adopts"), AdoptsID: clusterID(args["adopts"]), Kept: has(args, "kept"), Last: lastOf(args["last"]),
 				Begun: Begun{Backup: args["begun"], Queued: has(args, "queued"), Asked: has(args, "queued") || has(args, "asked")}}
 			if b := &w.Record.Begun; b.Asked && !b.Queued {
 				b.Failed = "there is no such backup"
 			}
 		case "joining":
-			w.Joining = &Joining{Cluster: clusterID(args["cluster"]), Members: number(args["members"]), Hosts: number(args["hosts"]), Votes: number(args["votes"])}
+			w.Joining = &Joining{Cluster: clusterID(args["cluster"]), Members: number(args["members"]), Hosts: number(args["hosts"]), Votes: number(args["votes"]), Foreign: number(cmp.Or(args["foreign"], "3"))}
 		case "copy":
 			w.Copy = &Copy{Job: "copy-1", From: "s3://b/other", There: has(args, "there"), Done: has(args, "done"), Failed: args["failed"], Lacks: args["lacks"], Waits: args["waits"]}
 		case "budget":
@@ -255,7 +255,7 @@ func wantOf(t *testing.T, args map[string]string) Want {
 	if has(args, "adopt") {
 		w.Adopt = &Adopt{Cluster: clusterID(args["adopt"])}
 	}
-	w.GivenUp = has(args, "givenup")
+	w.GivenUp, w.LetGo = has(args, "givenup"), has(args, "letgo")
 	w.Spec.Options = optionsOf(args["options"])
 	if has(args, "unsupported") {
 		w.Unsupported = []string{args["unsupported"]}
@@ -273,8 +273,8 @@ func intentOf(args map[string]string) *cluster.Intent {
 	}
 	in := &cluster.Intent{Generation: uint64(max(1, number(args["generation"]))), State: cluster.IntentFounded, Voters: voters(args["voters"]), Next: voters(args["next"])}
 	in.Cluster = clusterID(args["cluster"])
-	if has(args, "theirs") {
-		in = &cluster.Intent{}
+	if has(args, "theirs") || has(args, "joins") {
+		in = &cluster.Intent{Joins: has(args, "joins")}
 	}
 	if has(args, "founding") {
 		in.State = cluster.IntentFounding
@@ -362,7 +362,7 @@ func toldOf(args map[string]string) *Told {
 }
 
 func hostOf(n int, args map[string]string) Host {
-	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", OldLeaves: args["leaves"] == "old", Outlived: has(args, "outlived"), Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"),
+	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", OldLeaves: args["leaves"] == "old", Outlived: has(args, "outlived"), Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"), Adopts: has(args, "adopts"),
 		NoStore: has(args, "nostore"), Going: args["pod"] == "going", Stuck: args["stuck"], Loses: args["loses"],
 		OldSet: args["old"] == "set" || args["old"] == "both", OldPod: args["old"] == "pod" || args["old"] == "both"}
 	if h.Pod && h.Stuck == "" {

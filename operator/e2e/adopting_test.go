@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -123,19 +125,54 @@ func TestDeletedWhileItAdopts(t *testing.T) {
 		return hosts(3)()
 	}
 	must(t, h.settle(r, "its end waits", held))
-	for _, id := range []string{"cd", "ab"} {
-		h.patch(`{"metadata":{"annotations":{"etcdadm.io/adoption-given-up":"` + id + `"}}}`)
-		if id == "cd" {
-			must(t, h.settle(r, "another cluster is given up", held))
-		}
-	}
-	must(t, h.settle(r, "it is given up", func() error {
+	h.patch(`{"metadata":{"annotations":{"etcdadm.io/adoption-given-up":"cd"}}}`)
+	must(t, h.settle(r, "another cluster is given up", held))
+	h.patch(`{"metadata":{"annotations":{"etcdadm.io/let-go":"true"}}}`)
+	gone := func() error {
 		err := h.c.Get(t.Context(), h.key("main"), &v1alpha1.EtcdCluster{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("it is there: %w", err)
+	}
+	must(t, h.settle(r, "it is let go", func() error { return errors.Join(gone(), hosts(3)()) }))
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", plain+`, backup: {store: "s3://b/`+ns+`"}, deletion: {volumes: Delete}`))))
+	must(t, h.settle(r, "another one takes it up", func() error { return errors.Join(h.waits("Adopting", "of cluster ab is under way")(), hosts(3)()) }))
+	must(t, h.c.Delete(t.Context(), h.control())) // the finalizer of nobody keeps it
+	must(t, h.settle(r, "it is lost", func() error {
+		return errors.Join(h.waits("Adopting", "control object was lost")(), hosts(3)(), h.opensPeers(true))
 	}))
+	must(t, h.c.Delete(t.Context(), h.see()))
+	must(t, h.settle(r, "its end waits where it is lost", func() error {
+		if c := h.condition(v1alpha1.Ready); c.Reason != "Deleting" || !strings.Contains(c.Message, "may vote in a cluster that runs elsewhere") {
+			return fmt.Errorf("%s: %s", c.Reason, c.Message)
+		}
+		return hosts(3)()
+	}))
+	h.patch(`{"metadata":{"annotations":{"etcdadm.io/adoption-given-up":"ab"}}}`)
+	must(t, h.settle(r, "it is given up", gone))
+	claims := &corev1.PersistentVolumeClaimList{}
+	must(t, h.c.List(t.Context(), claims, client.InNamespace(ns)))
+	for i := range claims.Items {
+		if claims.Items[i].DeletionTimestamp != nil {
+			t.Errorf("volume %s goes", claims.Items[i].Name)
+		}
+	}
+	if len(claims.Items) != 3 {
+		t.Errorf("%d volumes are there", len(claims.Items))
+	}
+}
+
+// opensPeers says whether the policy has the peers' port open to all.
+func (h *hand) opensPeers(want bool) error {
+	p := &networkingv1.NetworkPolicy{}
+	if err := h.c.Get(h.t.Context(), h.key(h.name), p); err != nil {
+		return err
+	}
+	if is := slices.ContainsFunc(p.Spec.Ingress[0].Ports, func(p networkingv1.NetworkPolicyPort) bool { return p.Port.IntValue() == shape.PortPeer }); is != want {
+		return fmt.Errorf("the peers' port is open: %t", is)
+	}
+	return nil
 }
 
 // Operators that are killed after each of their writes, and spec.bootstrap taken away as soon as the adoption is written down: the
@@ -162,7 +199,11 @@ func TestKilledWhileItAdopts(t *testing.T) {
 		if readErr != nil || spec.Spec != nil {
 			t.Fatalf("after %d operators there is a spec: %+v, %v", killed, spec.Spec, readErr)
 		}
-		if _, written := m.Annotations[shape.AnnotationAdopt]; written && !taken {
+		_, written := m.Annotations[shape.AnnotationAdopt]
+		if in, _, _, err := record.Of(m, nil).Folder("").ReadIntent(t.Context()); err != nil || in.Adopted() != written {
+			t.Fatalf("after %d operators it is written down: %t, and the marker is %+v, %v", killed, written, in, err)
+		}
+		if written && !taken {
 			taken, lives = true, 2
 			h.patch(`{"spec":{"bootstrap":null}}`)
 		}

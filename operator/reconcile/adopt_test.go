@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
@@ -29,8 +30,13 @@ func TestAdoptionIsRead(t *testing.T) {
 		is      decide.Adoption
 		givenUp bool
 	}{
-		"nothing":                 {nil, "", decide.NoAdoption, false},
-		"noted":                   {[]func(*record.View){noted}, "", decide.Awaited, false},
+		"nothing": {nil, "", decide.NoAdoption, false},
+		"noted":   {[]func(*record.View){noted}, "", decide.Awaited, false},
+		"marked": {[]func(*record.View){noted, func(v *record.View) {
+			if err := v.Folder("c").MarkToJoin(ctx, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}}, "", decide.Awaited, false},
 		"joining":                 {[]func(*record.View){noted, joining}, "", decide.UnderWay, false},
 		"given up":                {[]func(*record.View){noted, joining}, "ab", decide.UnderWay, true},
 		"another one is given up": {[]func(*record.View){noted, joining}, "cd", decide.UnderWay, false},
@@ -40,6 +46,12 @@ func TestAdoptionIsRead(t *testing.T) {
 				v.Control.Data[key] = "no JSON"
 			}
 		}}, "", decide.UnderWay, false},
+		"it cannot be read, and any is given up": {[]func(*record.View){noted, func(v *record.View) {
+			joining(v)
+			for key := range v.Control.Data {
+				v.Control.Data[key] = "no JSON"
+			}
+		}}, "ab", decide.UnderWay, false},
 	} {
 		view := record.Of(&corev1.ConfigMap{}, &corev1.ConfigMap{})
 		view.Control.Annotations = map[string]string{}
@@ -51,6 +63,32 @@ func TestAdoptionIsRead(t *testing.T) {
 		s.record(ctx)
 		if got := s.world.Adoption(); got != test.is || s.world.Want.GivenUp != test.givenUp {
 			t.Errorf("%s: it is %q, given up: %t (%s)", what, got, s.world.Want.GivenUp, s.world.Unread)
+		}
+	}
+}
+
+// The cluster that is meant is kept where the adoption is written down, and the Secret where only volumes have it.
+func TestAdoptsIsKept(t *testing.T) {
+	for _, c := range []struct {
+		written, volume, secret, id, want string
+		meant                             cluster.ClusterID
+	}{
+		{"", "", "old-ca", "", "old-ca", 0},
+		{"", "", "old-ca", "ab", "old-ca ab", 0xab},
+		{"old-ca", "", "old-ca", "ab", "old-ca ab", 0xab},
+		{"old-ca ab", "", "", "", "old-ca ab", 0xab},
+		{"old-ca ab", "", "old-ca", "cd", "old-ca ab", 0xab},
+		{"", "old-ca ab", "", "", "old-ca ab", 0xab},
+		{"", "", "", "", "", 0},
+	} {
+		s := &sight{cluster: &v1alpha1.EtcdCluster{}, control: &corev1.ConfigMap{}, hosts: map[int]*hostObjects{1: {}, 2: {claim: &corev1.PersistentVolumeClaim{}}}}
+		s.control.Annotations = map[string]string{shape.AnnotationAdopt: c.written}
+		s.hosts[2].claim.Annotations = map[string]string{shape.AnnotationAdopt: c.volume}
+		if c.secret != "" {
+			s.cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Adopt: &v1alpha1.Adopt{Secret: v1alpha1.SecretName{Name: c.secret}, ClusterID: c.id}}
+		}
+		if got := s.adopts(); got != c.want || adoptsID(got) != c.meant {
+			t.Errorf("%+v: it is %q, of %s", c, got, adoptsID(got))
 		}
 	}
 }

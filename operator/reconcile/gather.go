@@ -139,7 +139,9 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	}
 	w.Full = r.rolls.note(client.ObjectKeyFromObject(ec), w.Pause != nil && !ec.Spec.Paused)
 	s.record(ctx)
-	s.shape.Adopting = w.Adopting()
+	if s.shape.Adopting = w.Adopting(); s.control != nil {
+		s.shape.Adopts = s.adopts()
+	}
 	r.date(s, w)
 	r.rolls.date(s)
 	s.hear()
@@ -265,6 +267,7 @@ func (s *sight) describe() {
 		o.tellPod(&h, w.Now)
 		if o.claim != nil {
 			_, h.Kept = o.claim.Labels[shape.LabelKept]
+			_, h.Adopts = o.claim.Annotations[shape.AnnotationAdopt]
 		}
 		if o.leaves != nil {
 			due, err := time.Parse(time.RFC3339, o.leaves.Annotations[shape.AnnotationRenew])

@@ -23,6 +23,7 @@ func (s *sight) record(ctx context.Context) {
 	w := &s.world
 	w.Record.Next = int(s.cluster.Status.NextHost)
 	w.Record.Part = (s.control == nil) != (s.status == nil)
+	_, w.Want.LetGo = s.cluster.Annotations[decide.AnnotationLetGo]
 	w.Want.GivenUp = s.cluster.Annotations[decide.AnnotationGivenUp] != ""
 	if s.control == nil {
 		return

@@ -30,10 +30,7 @@ func (r *Reconciler) take(ctx context.Context, s *sight, step decide.Step) error
 	case decide.MakeRecord:
 		return r.makeRecord(ctx, s, step.N)
 	case decide.NoteAdoption:
-		return r.amend(ctx, s, func(_ *control.Folder, annotations map[string]string) error {
-			annotations[shape.AnnotationAdopt] = s.cluster.Spec.Bootstrap.Adopt.Secret.Name
-			return nil
-		})
+		return r.noteAdoption(ctx, s)
 	case decide.MakeShared:
 		return r.makeShared(ctx, s)
 	case decide.MakeHost:
@@ -263,6 +260,11 @@ func (r *Reconciler) setBudget(ctx context.Context, s *sight, atLeast int) error
 
 // writeSpec writes what the daemons go by over what was seen.
 func (r *Reconciler) writeSpec(ctx context.Context, s *sight, step decide.Step) error {
+	if step.Adopted {
+		if err := r.adoptedNow(ctx, s); err != nil {
+			return err
+		}
+	}
 	return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
 		delete(annotations, shape.AnnotationHeld)
 		if step.Held {

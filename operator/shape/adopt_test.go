@@ -31,3 +31,15 @@ func TestPolicyWhileAdopting(t *testing.T) {
 		}
 	}
 }
+
+// A volume that is made for a host that is to join says so, and no other one.
+func TestClaimWhileAdopting(t *testing.T) {
+	c := small()
+	c.Adopts = "old-ca ab"
+	for _, adopting := range []bool{false, true} {
+		c.Adopting = adopting
+		if said, is := c.Claim(1).Annotations[AnnotationAdopt]; is != adopting || is && said != "old-ca ab" {
+			t.Errorf("adopting: %t, it says %q", adopting, said)
+		}
+	}
+}

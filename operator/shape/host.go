@@ -44,6 +44,9 @@ func (c Cluster) Claim(n int) *corev1.PersistentVolumeClaim {
 	if storage.Class != "" {
 		p.Spec.StorageClassName = &storage.Class
 	}
+	if c.Adopting {
+		p.Annotations = map[string]string{AnnotationAdopt: c.Adopts}
+	}
 	Protect(p)
 	return p
 }
