@@ -19,6 +19,8 @@ type Scene struct {
 	// Peer are the peer URLs of the host that asks, and Admission is its disk's.
 	Peer      []string
 	Admission *record.Admission
+	// Hosts are peer URLs of hosts of ours, whether or not they have joined.
+	Hosts []string
 	// Keep: the members that are not ours stay.
 	Keep bool
 	// Of is the cluster that a person means; zero: whichever answers.

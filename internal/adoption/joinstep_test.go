@@ -107,6 +107,14 @@ func TestNext(t *testing.T) {
 		"begin, learner":  {func(s *Scene) { s.begin(); s.Members[1].Learner = true }, StepRefuse, "learner"},
 		"begin in place":  {func(s *Scene) { s.begin(); s.Peer = []string{"http://f1"} }, StepRefuse, "in place"},
 
+		"begin, ours is listed": {func(s *Scene) { s.begin(); s.Hosts, s.Peer = []string{"http://f2"}, []string{"http://o9"} }, StepRefuse, "is at a host of ours"},
+		"begin, this disk has it": {func(s *Scene) {
+			s.begin()
+			s.Peer, s.Admission = []string{"http://f2"}, &record.Admission{Cluster: 9, Member: 2}
+		}, StepRefuse, "is at a host of ours"},
+		"begin, none of ours is listed": {func(s *Scene) { s.begin(); s.Hosts = []string{"http://o1", "http://o2"} }, StepBackup, ""},
+		"anew, ours is listed":          {func(s *Scene) { gone(s); s.Joining.Foreign[0].ID = 77; s.Hosts = []string{"http://f2"} }, StepRefuse, "is at a host of ours"},
+
 		// What is over begins anew, and nothing else does.
 		"given up":           {func(s *Scene) { gone(s); s.Joining.Promoted = []cluster.MemberID{4} }, StepBackup, "anew"},
 		"given up, replaced": {func(s *Scene) { gone(s); s.Joining.Foreign[0].ID = 77 }, StepBackup, "anew"},

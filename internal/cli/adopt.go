@@ -66,6 +66,9 @@ what would happen. What the daemon of this host was started with needs not be sa
 					return err
 				}
 			}
+			if a.join.on && a.join.whileInput {
+				return a.whileInput(c.Context(), c.InOrStdin(), func(ctx context.Context) error { return a.run(ctx, c.OutOrStdout()) })
+			}
 			return a.run(c.Context(), c.OutOrStdout())
 		},
 	}

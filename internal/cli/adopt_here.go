@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -93,4 +97,30 @@ func (j *joinFlags) spec() (map[string]string, error) {
 		out[name] = value
 	}
 	return out, nil
+}
+
+// errInput is that whoever started the command is gone, as where kubectl exec was ended.
+var errInput = errors.New("standard input has ended, and with it this command (--while-input)")
+
+// whileInput runs the command until its input ends: nobody who could end it otherwise hears of it any more.
+func (a *adoptFlags) whileInput(ctx context.Context, in io.Reader, run func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	lines := bufio.NewReader(in)
+	if a.join.passwordFile == "/dev/stdin" {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return &Failure{Code: ExitError, Err: fmt.Errorf("read the password: %w", err), Advice: "nothing was done"}
+		}
+		a.join.password.piped = line
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, lines)
+		cancel(errInput)
+	}()
+	err := run(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errInput) {
+		return &Failure{Code: ExitError, Err: errInput, Advice: "what was done stands; run the same again"}
+	}
+	return err
 }

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/console"
@@ -85,5 +89,42 @@ func TestAdoptRefusesWhatCannotBeMeant(t *testing.T) {
 		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", flag, err)
 		}
+	}
+}
+
+// Whoever started the command in a pod ends it by going: its input ends then, and a password is its first line.
+func TestAdoptEndsWithItsInput(t *testing.T) {
+	in, hold := io.Pipe()
+	a := &adoptFlags{}
+	a.join.user, a.join.passwordFile = "root", "/dev/stdin"
+	go func() { _, _ = io.WriteString(hold, "secret\n") }()
+	err := a.whileInput(t.Context(), in, func(ctx context.Context) error {
+		given, err := a.join.password.given(ctx, "--", a.join.user, a.join.passwordFile)
+		if err != nil {
+			return err
+		}
+		if user, password, err := given(ctx); err != nil || user != "root" || password != "secret" {
+			t.Errorf("given are %q, %q, %v", user, password, err)
+		}
+		if ctx.Err() != nil {
+			t.Error("it ends before its input")
+		}
+		_ = hold.Close()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(30 * time.Second):
+			return errors.New("it goes on without its input")
+		}
+	})
+	if !errors.Is(err, errInput) {
+		t.Errorf("it ends with %v", err)
+	}
+	if err := a.whileInput(t.Context(), in, func(context.Context) error { t.Error("it runs without a password"); return nil }); err == nil {
+		t.Error("no password, and no error")
+	}
+	a.join.passwordFile = ""
+	if err := a.whileInput(t.Context(), strings.NewReader(""), func(context.Context) error { return nil }); err != nil {
+		t.Errorf("what had ended before fails: %v", err)
 	}
 }

@@ -40,14 +40,19 @@ func TestPluginAdopts(t *testing.T) {
 		return h.waits("Adopting", "no host has joined")()
 	}))
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "kubectl"), []byte("#!/bin/sh\necho \"$@\"\necho \"in: $(cat)\"\ncase \"$*\" in *main-2-0*) [ ! -f "+dir+"/refuses ] || exit 12;; esac\n"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "kubectl"), []byte("#!/bin/sh\necho \"$@\"\nread -r in; echo \"in: $in\"\ncase \"$*\" in *main-2-0*) [ ! -f "+dir+"/refuses ] || exit 12;; esac\n"), 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, "password"), []byte("secret\n"), 0o600))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	run := func(in string, more ...string) (int, string, string) {
 		return kubectlEtcdadm(t, ns, in, append([]string{"adopt", "main", "--endpoints=https://a:2379,https://b:2379"}, more...)...)
 	}
+	peers := ""
+	for n := 1; n <= 3; n++ {
+		peers += fmt.Sprintf("--host-url=https://%s:2380 ", shape.Cluster{Namespace: ns, Name: "main"}.HostDNS(n))
+	}
 	line := func(n int, rest string) string {
-		return fmt.Sprintf(" exec -i main-%d-0 -c etcdadm -- /usr/bin/etcdadm adopt --join --data-dir=/var/lib/etcdadm --endpoints=https://a:2379,https://b:2379 --members=3 --wait=5m0s --cluster-id=ab "+
+		return fmt.Sprintf(" exec -i main-%d-0 -c etcdadm -- /usr/bin/etcdadm adopt --join --data-dir=/var/lib/etcdadm --endpoints=https://a:2379,https://b:2379 --members=3 --wait=5m0s --while-input --cluster-id=ab "+
+			peers+
 			"--option=peer-skip-client-san-verification=true --option=quota-backend-bytes=8589934592%s\n", n, rest)
 	}
 	calls := func(out string) int { return strings.Count(out, " exec -i ") }

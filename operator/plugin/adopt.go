@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,8 +28,10 @@ type adoption struct {
 	*place
 	endpoints          []string
 	user, passwordFile string
+	id                 string // the cluster that is meant; empty: whichever was named, or answers
 	keep, dryRun, yes  bool
 	wait               time.Duration
+	next               int // number of the next host
 }
 
 func adoptCommand(p *place) *cobra.Command {
@@ -45,6 +49,7 @@ It stops at the first refusal. Whatever it did stands: run the same again to go 
 	f.StringSliceVar(&a.endpoints, "endpoints", nil, "client URLs of members of the cluster, as pods reach them")
 	f.StringVar(&a.user, "user", "", "etcd user of the role root, where authentication is on and has none for the name root of certificates")
 	f.StringVar(&a.passwordFile, "password-file", "", "file with that user's password")
+	f.StringVar(&a.id, "cluster-id", "", "ID of the cluster that is meant, in hex; another one is refused, and so is another one than spec.bootstrap.adopt.clusterID")
 	f.BoolVar(&a.keep, "keep", false, "remove no member")
 	f.BoolVar(&a.dryRun, "dry-run", false, "show what would happen, and change nothing")
 	f.BoolVar(&a.yes, "yes", false, "do not ask")
@@ -82,7 +87,7 @@ func (a *adoption) run(c *cobra.Command, name string) error {
 	for i, pod := range pods {
 		fmt.Fprintf(c.OutOrStdout(), "\nHost %d of %d, in pod %s:\n", i+1, len(pods), pod)
 		if err := a.inHost(c, ec, pod, password, "--yes"); err != nil {
-			fmt.Fprintf(c.ErrOrStderr(), "stopped at pod %s. What was done stands, and nothing more is done: when that is settled, run the same again\n", pod)
+			fmt.Fprintf(c.ErrOrStderr(), "stopped at pod %s. What was done stands. The command in the pod ends with its input, and a call to etcd that it has begun may take effect yet: when that is settled, run the same again\n", pod)
 			return err
 		}
 	}
@@ -104,6 +109,9 @@ func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluste
 	if err := (&seen{place: a.place, cluster: ec}).inPods(); err != nil {
 		return nil, nil, err
 	}
+	if ec.DeletionTimestamp != nil {
+		return nil, nil, &failure{exitUnsafe, fmt.Errorf("EtcdCluster %s/%s is deleted: what it adopts would be ended with it", ec.Namespace, name), "kubectl etcdadm status " + name + " says how to let it go, so that all runs on and another EtcdCluster takes it up"}
+	}
 	written := &corev1.ConfigMap{} // which says it, too, where spec.bootstrap was taken away since
 	if err := a.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: shape.Cluster{Name: name}.ControlName()}, written); client.IgnoreNotFound(err) != nil {
 		return nil, nil, fmt.Errorf("read how far it is: %w", err)
@@ -111,6 +119,10 @@ func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluste
 	if _, is := written.Annotations[shape.AnnotationAdopt]; adopts(ec) == nil && !is {
 		return nil, nil, &failure{exitUnsafe, fmt.Errorf("EtcdCluster %s/%s has no spec.bootstrap.adopt: it is to adopt no cluster", ec.Namespace, name), "make an EtcdCluster with it; it cannot be added later"}
 	}
+	if err := a.means(ec, written.Annotations[shape.AnnotationAdopt]); err != nil {
+		return nil, nil, err
+	}
+	a.next, _ = strconv.Atoi(written.Annotations[shape.AnnotationNext])
 	pods := &corev1.PodList{}
 	if err := a.client.List(ctx, pods, client.InNamespace(ec.Namespace), client.MatchingLabels{shape.LabelCluster: ec.Name}); err != nil {
 		return nil, nil, fmt.Errorf("look for the pods: %w", err)
@@ -126,20 +138,11 @@ func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluste
 			byNumber[n] = p.Name
 		}
 	}
-	last, err := lastJoined(ctx, names, written)
+	joined, err := joinedHosts(ctx, names, written)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read how far it is: %w", err)
 	}
-	numbers := slices.Sorted(maps.Keys(byNumber))
-	slices.SortStableFunc(numbers, func(a, b int) int { // the others wait for the one that has begun
-		switch last {
-		case a:
-			return -1
-		case b:
-			return 1
-		}
-		return 0
-	})
+	numbers := inOrder(slices.Sorted(maps.Keys(byNumber)), joined)
 	var out []string
 	for _, n := range numbers {
 		out = append(out, byNumber[n])
@@ -151,23 +154,58 @@ func (a *adoption) hosts(ctx context.Context, name string) (*v1alpha1.EtcdCluste
 	return ec, out[:size], nil
 }
 
-// lastJoined is the number of the host that began to join last, by what is written; 0: none has.
-func lastJoined(ctx context.Context, names shape.Cluster, m *corev1.ConfigMap) (int, error) {
+// inOrder has the host first that began to join last, since the others wait for it, then those that had begun before, and then others.
+func inOrder(numbers, joined []int) []int {
+	rank := func(n int) int {
+		switch i := slices.Index(joined, n); {
+		case i < 0:
+			return 2
+		case i < len(joined)-1:
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(numbers, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
+	return numbers
+}
+
+// joinedHosts are the numbers of the hosts that have begun to join, by what is written, the last one last.
+func joinedHosts(ctx context.Context, names shape.Cluster, m *corev1.ConfigMap) (numbers []int, err error) {
 	j, _, err := control.New(record.Of(m, nil), "").Known().ReadJoining(ctx)
-	if err != nil || j == nil || len(j.Ours) == 0 {
-		return 0, err
+	if err != nil || j == nil {
+		return nil, err
 	}
-	for _, raw := range j.Ours[len(j.Ours)-1] {
-		u, err := url.Parse(raw)
-		if err != nil {
-			continue
-		}
-		pod, _, _ := strings.Cut(u.Hostname(), ".")
-		if n, is := names.Number(strings.TrimSuffix(pod, "-0")); is && u.Hostname() == names.HostDNS(n) {
-			return n, nil
+	for _, urls := range j.Ours {
+		for _, raw := range urls {
+			u, err := url.Parse(raw)
+			if err != nil {
+				continue
+			}
+			pod, _, _ := strings.Cut(u.Hostname(), ".")
+			if n, is := names.Number(strings.TrimSuffix(pod, "-0")); is && u.Hostname() == names.HostDNS(n) {
+				numbers = append(numbers, n)
+				break
+			}
 		}
 	}
-	return 0, nil
+	return numbers, nil
+}
+
+// means settles which cluster is meant: a person's word here and the one that was written before are the same, or nothing is done.
+func (a *adoption) means(ec *v1alpha1.EtcdCluster, written string) error {
+	_, named, _ := strings.Cut(written, " ")
+	if is := adopts(ec); is != nil {
+		named = cmp.Or(named, is.ClusterID)
+	}
+	is, err := strconv.ParseUint(cmp.Or(a.id, named, "0"), 16, 64)
+	if err != nil || a.id != "" && is == 0 {
+		return &failure{2, fmt.Errorf("--cluster-id=%s is no ID of a cluster", a.id), "it is as etcdctl prints it with --hex, such as cdf818194e3a8c32"}
+	}
+	if was, err := strconv.ParseUint(cmp.Or(named, "0"), 16, 64); named != "" && (err != nil || was != is) {
+		return &failure{exitUnsafe, fmt.Errorf("--cluster-id is %s, and the EtcdCluster was told that cluster %s is meant", a.id, named), "look at both"}
+	}
+	a.id = cmp.Or(a.id, named)
+	return nil
 }
 
 func adopts(ec *v1alpha1.EtcdCluster) *v1alpha1.Adopt {
@@ -180,9 +218,13 @@ func adopts(ec *v1alpha1.EtcdCluster) *v1alpha1.Adopt {
 // inHost runs the command in a pod, whose daemon knows the rest.
 func (a *adoption) inHost(c *cobra.Command, ec *v1alpha1.EtcdCluster, pod string, password []byte, how string) error {
 	words := []string{"exec", "-i", pod, "-c", shape.ContainerName, "--", shape.Program, "adopt", "--join", "--data-dir=" + shape.DataDir,
-		"--endpoints=" + strings.Join(a.endpoints, ","), fmt.Sprintf("--members=%d", ec.Spec.Size), "--wait=" + a.wait.String()}
-	if is := adopts(ec); is != nil && is.ClusterID != "" {
-		words = append(words, "--cluster-id="+is.ClusterID)
+		"--endpoints=" + strings.Join(a.endpoints, ","), fmt.Sprintf("--members=%d", ec.Spec.Size), "--wait=" + a.wait.String(), "--while-input"}
+	if a.id != "" {
+		words = append(words, "--cluster-id="+a.id)
+	}
+	names := shape.Cluster{Namespace: ec.Namespace, Name: ec.Name}
+	for n := 1; n < a.next; n++ {
+		words = append(words, fmt.Sprintf("--host-url=https://%s:%d", names.HostDNS(n), shape.PortPeer))
 	}
 	options := shape.Options(ec.Spec)
 	for _, name := range slices.Sorted(maps.Keys(options)) {
@@ -194,5 +236,14 @@ func (a *adoption) inHost(c *cobra.Command, ec *v1alpha1.EtcdCluster, pod string
 	if a.keep {
 		words = append(words, "--keep")
 	}
-	return a.feed(c, bytes.NewReader(password), append(words, how)...)
+	in, hold, err := os.Pipe() // which ends with this process, and with it the command in the pod
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	defer hold.Close()
+	if _, err := hold.Write(append(bytes.TrimRight(password, "\r\n"), '\n')); err != nil {
+		return fmt.Errorf("hand the password on: %w", err)
+	}
+	return a.feed(c, in, append(words, how)...)
 }
