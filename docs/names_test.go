@@ -134,7 +134,7 @@ var foreign = []string{
 	"force-new-cluster", "max-learners", "no-password", "limit", // etcd, etcdctl
 	"config", "upload-certs", "etcd-servers", "raw", "replicas", "type", "server-side", "field-selector", "overwrite", // kubeadm, kube-apiserver, kubectl
 	"set", "take-ownership", "dest-cacert", "dest-cert", "dest-key", // helm, etcdctl make-mirror
-	"rotation-grace",                                   // the operator's
+	"rotation-grace", "alpha", // the operator's
 	"check", "purge", "now", "log-file", "also-stdout", // sha256sum, dpkg, systemctl, the images' go-runner
 	"x",                                         // how flags are written
 	"logtostderr", "alsologtostderr", "vmodule", // klog's, defined in a loop
