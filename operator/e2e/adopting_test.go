@@ -40,7 +40,7 @@ func TestPluginAdopts(t *testing.T) {
 		return h.waits("Adopting", "no host has joined")()
 	}))
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "kubectl"), []byte("#!/bin/sh\necho \"$@\"\nread -r in; echo \"in: $in\"\ncase \"$*\" in *main-2-0*) [ ! -f "+dir+"/refuses ] || exit 12;; esac\n"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "kubectl"), []byte("#!/bin/sh\necho \"$@\"\nread -r in; echo \"in: $in\"\ncase \"$*\" in *\" main-2-0 \"*) [ ! -f "+dir+"/refuses ] || exit 12;; esac\n"), 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, "password"), []byte("secret\n"), 0o600))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	run := func(in string, more ...string) (int, string, string) {
