@@ -121,6 +121,9 @@ type Intent struct {
 	Founders   []Founder `json:"founders,omitempty"`
 	Source     Source    `json:"source,omitzero"`
 	CommandID  string    `json:"commandID,omitempty"`
+	// Joins is of generation 0 alone: the marker was written for hosts of ours that are to join the cluster, of which nothing else is
+	// known yet.
+	Joins bool `json:"-"`
 	// Reached is where the log ended of the survivor that the generation was recovered from.
 	Reached Progress `json:"reached,omitzero"`
 
@@ -219,7 +222,8 @@ func (in *Intent) Order(o *Intent) int {
 }
 
 // Adopted reports whether the marker holds no intent of ours: it was written
-// by the predecessor, and counts as generation 0, founded.
+// by the predecessor, or for a cluster that hosts of ours are to join, and counts
+// as generation 0, founded.
 func (in *Intent) Adopted() bool { return in != nil && in.Generation == 0 }
 
 // Clone copies the intent so that the copy can be changed.

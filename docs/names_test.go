@@ -91,7 +91,7 @@ var flagName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 // defines are the functions of package flag, pflag and internal/cli by which a
 // flag comes to be; its name is the first argument that looks like one.
-var defines = []string{"StringVar", "StringVarP", "StringSliceVar", "BoolVar", "BoolVarP", "IntVar", "DurationVar", "BoolFunc", "Func", "Var", "list"}
+var defines = []string{"StringVar", "StringVarP", "StringSliceVar", "StringArrayVar", "BoolVar", "BoolVarP", "IntVar", "DurationVar", "BoolFunc", "Func", "Var", "list"}
 
 // flags are all flags that internal/cli defines, or those of one of its functions.
 func flags(t *testing.T, function string) []string {

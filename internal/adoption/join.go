@@ -54,9 +54,12 @@ type Place interface {
 // whoever runs it again, here or elsewhere, goes on (docs/adr/021-adoption-by-joining.md).
 type Join struct {
 	DataDir string
-	URLs    cluster.URLs // of this host's member
-	Count   int          // how many members of ours there shall be; zero: as was written down, else as many as there are
-	Keep    bool         // stop before the first removal
+	URLs    cluster.URLs      // of this host's member
+	Count   int               // how many members of ours there shall be; zero: as was written down, else as many as there are
+	Keep    bool              // stop before the first removal
+	Of      cluster.ClusterID // the one that is meant; zero: whichever answers
+	Options map[string]string // of etcd, for the spec, where it does not say them
+	Hosts   []string          // peer URLs of hosts of ours: what is listed at one, and was not written down, was lost
 	Within  time.Duration
 
 	Members Members
@@ -106,7 +109,7 @@ const lookEvery = 300 * time.Millisecond
 
 // Look is the scene of now.
 func (j *Join) Look(ctx context.Context) (*Scene, error) {
-	s := &Scene{Peer: j.URLs.Peer, Keep: j.Keep, Count: j.Count}
+	s := &Scene{Peer: j.URLs.Peer, Keep: j.Keep, Count: j.Count, Of: j.Of, Hosts: j.Hosts}
 	var before blob.ETag
 	var err error
 	if j.Folder != nil {

@@ -43,7 +43,8 @@ func (j *Join) backUp(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	if err := j.keepQuota(ctx, s); err != nil {
+	settings, _ := j.settings(ctx, s) // what is not known was told with the plan
+	if err := keepOptions(ctx, j.Folder, settings); err != nil {
 		return err
 	}
 	j.say("Backing the cluster up.")

@@ -51,6 +51,14 @@ func (s *Scene) ended() bool {
 	return !same || s.Old || len(j.Promoted) > 0 || s.Count != 0 && s.Count != j.Members
 }
 
+// otherCluster comes before all: a person who names a cluster means no other one.
+func (s *Scene) otherCluster() *Step {
+	if s.Of != 0 && s.Of != s.Cluster {
+		return step(StepRefuse, Seen{}, "the members at --endpoints are of cluster %s, and cluster %s is meant: look at both, and correct the one that is wrong", s.Cluster, s.Of)
+	}
+	return nil
+}
+
 func (s *Scene) otherStore() *Step {
 	if s.Joining != nil && s.Joining.Cluster != s.Cluster {
 		return step(StepRefuse, Seen{}, "the store has the adoption of cluster %s, and the members at --endpoints are of cluster %s: give every cluster a store of its own", s.Joining.Cluster, s.Cluster)
@@ -165,6 +173,9 @@ func (s *Scene) backup() *Step {
 			return step(StepRefuse, m, "member %s is a learner: promote or remove it first", m.label())
 		}
 	}
+	if lost := s.lost(); lost != nil {
+		return lost
+	}
 	if m, listed := s.own(); listed && !s.isOurs(m) {
 		return step(StepRefuse, m, "member %s has the peer URLs of this host already, and it was not added by this command: is its etcd on this host? Then take it over in place, without --join", m.label())
 	}
@@ -175,6 +186,21 @@ func (s *Scene) backup() *Step {
 		return step(StepBackup, Seen{}, "anew: none of the members that were to be ours is listed any more, or what was written down is out of date")
 	}
 	return step(StepBackup, Seen{}, "the cluster as it is")
+}
+
+// lost: a host of ours has a member that is not written down as ours. It was added by this command, and the store lost its list since:
+// begun anew, it would count among the members that are to go.
+func (s *Scene) lost() *Step {
+	for _, m := range s.Members {
+		at := slices.ContainsFunc(m.PeerURLs, func(u string) bool { return slices.Contains(s.Hosts, u) })
+		if a := s.Admission; a != nil && a.Cluster == s.Cluster && a.Member == m.ID {
+			at = true
+		}
+		if at && !s.isOurs(m) {
+			return step(StepRefuse, m, "member %s is at a host of ours, and what the store says of this adoption does not have it: the store was lost, or put back. Remove the members at hosts of ours one by one (etcdctl member remove), while the others are a quorum by themselves; give those hosts empty data directories, and run this again", m.label())
+		}
+	}
+	return nil
 }
 
 // spec is what the daemons will go by once the cluster is ours.

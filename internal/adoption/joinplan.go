@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +91,7 @@ func (j *Join) describe(s *Scene, m Seen) string {
 
 // alreadyOurs: there is nothing left to adopt, or the store is another cluster's.
 func (j *Join) alreadyOurs(ctx context.Context, p *Plan, s *Scene) (bool, error) {
-	if j.Folder == nil {
+	if j.Folder == nil || s.otherCluster() != nil { // which was told
 		return false, nil
 	}
 	in, marker, err := readIntent(ctx, j.Folder)
@@ -102,7 +103,7 @@ func (j *Join) alreadyOurs(ctx context.Context, p *Plan, s *Scene) (bool, error)
 		return true, nil
 	case marker && !in.Adopted():
 		p.missing("the store holds the record of cluster %q, generation %d; give every cluster a store of its own", in.Name, in.Generation)
-	case marker && s.Joining == nil:
+	case marker && s.Joining == nil && !in.Joins:
 		p.missing("the store has the marker of a cluster founded by another program, and no join is under way: an adoption in place was begun, or etcd-manager uses this store; continue that adoption, or give the cluster its own store")
 	}
 	return false, nil
@@ -237,7 +238,7 @@ func (j *Join) steps(ctx context.Context, p *Plan, s *Scene) {
 		p.step("what the store says of an earlier adoption (%d hosts of ours, backup %s) is over, and is written anew", s.Joining.Members, cmp.Or(s.Joining.Backup, "none"))
 	}
 	if s.Joining == nil || s.Joining.Backup == "" || s.ended() {
-		j.quotaSteps(ctx, p, s)
+		j.settingsSteps(ctx, p, s)
 		p.step("a backup of the cluster, into the store; with it who its members are, the spec (%d members of etcd %s), and the marker that keeps our daemons from founding a cluster", count, s.Version())
 	}
 	if own, listed := s.own(); !listed || own.Learner {
@@ -260,16 +261,20 @@ func (j *Join) steps(ctx context.Context, p *Plan, s *Scene) {
 	p.step("afterwards take away what ran the removed members (the unit, the static pod's manifest) before anything empties their directories: started anew on an empty one with the settings of their first start, they would found an empty cluster at the old endpoints")
 }
 
-func (j *Join) quotaSteps(ctx context.Context, p *Plan, s *Scene) {
-	if s.Spec != nil && s.Spec.Options[quotaOption] != "" {
-		return
-	}
-	q, unknown := j.quota(ctx, s)
+// settingsSteps are the settings that Run writes.
+func (j *Join) settingsSteps(ctx context.Context, p *Plan, s *Scene) {
+	wanted, unknown := j.settings(ctx, s)
 	for _, why := range unknown {
 		p.fact("%s", why)
 	}
-	if q > 0 {
-		p.step("in the store's spec: %s=%d, so that ours take as much data as the members do", quotaOption, q)
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		why := ""
+		if asked := j.Options[name]; name == quotaOption && asked == "" {
+			why = ", so that ours take as much data as the members do"
+		} else if asked != wanted[name] {
+			why = fmt.Sprintf(", as the members have it, and not %s, which was asked for: ours would raise NOSPACE for all of them", asked)
+		}
+		p.step("in the store's spec: %s=%s%s", name, wanted[name], why)
 	}
 }
 

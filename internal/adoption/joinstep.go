@@ -19,8 +19,12 @@ type Scene struct {
 	// Peer are the peer URLs of the host that asks, and Admission is its disk's.
 	Peer      []string
 	Admission *record.Admission
+	// Hosts are peer URLs of hosts of ours, whether or not they have joined.
+	Hosts []string
 	// Keep: the members that are not ours stay.
 	Keep bool
+	// Of is the cluster that a person means; zero: whichever answers.
+	Of cluster.ClusterID
 	// Count is how many of ours a person asks for; zero: as was written down, else as
 	// many as there are. Spec is what the store asks for already, and SpecWhy why that
 	// cannot be read.
@@ -94,7 +98,7 @@ const caughtUp = 5000
 //     that is up only when every other one is.
 //   - The leader is never removed: it moves to a member of ours before.
 func (s *Scene) Next() Step {
-	for _, rule := range []func() *Step{s.recorded, s.otherStore, s.strangers, s.unfitCluster, s.backup, s.join} {
+	for _, rule := range []func() *Step{s.otherCluster, s.recorded, s.otherStore, s.strangers, s.unfitCluster, s.backup, s.join} {
 		if step := rule(); step != nil {
 			return *step
 		}

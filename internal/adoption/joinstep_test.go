@@ -44,6 +44,8 @@ func TestNext(t *testing.T) {
 		words  string
 	}{
 		"remove a follower":     {func(*Scene) {}, StepRemove, "3 of 3"},
+		"the one that is meant": {func(s *Scene) { s.Of = 9 }, StepRemove, "3 of 3"},
+		"another one is meant":  {func(s *Scene) { s.Of, s.Recorded = 8, true }, StepRefuse, "are of cluster 9, and cluster 8 is meant"},
 		"the leader hands over": {func(s *Scene) { s.Members = []Seen{s.Members[0], s.Members[3]} }, StepMove, "m1"},
 		"keep":                  {func(s *Scene) { s.Keep = true }, StepJoined, "stay"},
 		"more are wanted":       {func(s *Scene) { s.Joining.Members = 2 }, StepJoined, "1 of 2"},
@@ -104,6 +106,14 @@ func TestNext(t *testing.T) {
 		"begin unhealthy": {func(s *Scene) { s.begin(); s.Members[1].Status.Healthy = false }, StepWait, "m2"},
 		"begin, learner":  {func(s *Scene) { s.begin(); s.Members[1].Learner = true }, StepRefuse, "learner"},
 		"begin in place":  {func(s *Scene) { s.begin(); s.Peer = []string{"http://f1"} }, StepRefuse, "in place"},
+
+		"begin, ours is listed": {func(s *Scene) { s.begin(); s.Hosts, s.Peer = []string{"http://f2"}, []string{"http://o9"} }, StepRefuse, "is at a host of ours"},
+		"begin, this disk has it": {func(s *Scene) {
+			s.begin()
+			s.Peer, s.Admission = []string{"http://f2"}, &record.Admission{Cluster: 9, Member: 2}
+		}, StepRefuse, "is at a host of ours"},
+		"begin, none of ours is listed": {func(s *Scene) { s.begin(); s.Hosts = []string{"http://o1", "http://o2"} }, StepBackup, ""},
+		"anew, ours is listed":          {func(s *Scene) { gone(s); s.Joining.Foreign[0].ID = 77; s.Hosts = []string{"http://f2"} }, StepRefuse, "is at a host of ours"},
 
 		// What is over begins anew, and nothing else does.
 		"given up":           {func(s *Scene) { gone(s); s.Joining.Promoted = []cluster.MemberID{4} }, StepBackup, "anew"},
@@ -593,6 +603,46 @@ func TestMarkerBesideAJoining(t *testing.T) {
 		if ours, err := j.alreadyOurs(t.Context(), p, &Scene{Cluster: 9, Joining: c.joining}); err != nil || ours || len(p.Missing) != c.missing {
 			t.Errorf("%s: ours %v, missing %q, %v", what, ours, p.Missing, err)
 		}
+	}
+}
+
+// What was marked for hosts that are to join goes on as what the command marked itself, and another cluster than the one that is meant
+// is told of a cluster that is ours, too.
+func TestPlanBesideAMarker(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	j := w.host(1)
+	f := control.New(w.store, "c")
+	plan := func() *Plan {
+		t.Helper()
+		p := &Plan{}
+		s := &Scene{Cluster: 9, Of: j.Of}
+		if ours, err := j.alreadyOurs(t.Context(), p, s); err != nil || ours && s.otherCluster() != nil {
+			t.Fatalf("ours: %t, %v", ours, err)
+		}
+		return p
+	}
+	if err := f.MarkToJoin(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if p := plan(); len(p.Missing) > 0 {
+		t.Errorf("what was marked to be joined is refused: %v", p.Missing)
+	}
+	if err := f.MarkForeign(t.Context(), cluster.Spec{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.6.16")}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	in, _, tag, err := f.ReadIntent(t.Context())
+	if err != nil || !in.Adopted() || !in.Joins {
+		t.Fatalf("the command wrote over the marker: %+v, %v", in, err)
+	}
+	if _, err := f.ReplaceIntent(t.Context(), tag, &cluster.Intent{Name: "c", Generation: 1, Nonce: "n", Token: "t", Cluster: 9, State: cluster.IntentFounded}); err != nil {
+		t.Fatal(err)
+	}
+	if p := plan(); len(p.Facts) != 1 {
+		t.Errorf("a cluster that is ours is not told: %+v", p)
+	}
+	j.Of = 8
+	if p, err := j.Plan(t.Context()); err != nil || len(p.Missing) == 0 || !strings.Contains(p.Missing[0], "cluster 8") {
+		t.Errorf("another cluster than the one that is meant is taken for it: %+v, %v", p, err)
 	}
 }
 

@@ -1,9 +1,11 @@
 package adoption
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +18,9 @@ import (
 // largest is the quota of which etcd's guide says that there should be none larger.
 const largest = 8 << 30
 
-// quota is QuotaOf for all members, with what is to be said of those whose own is not known.
-func (j *Join) quota(ctx context.Context, s *Scene) (bytes int64, unknown []string) {
+// quota is QuotaOf for all members, and the least quota that keeps ours from raising NOSPACE where none of them does: the largest of
+// theirs. unknown is what is to be said of those whose own is not known.
+func (j *Join) quota(ctx context.Context, s *Scene) (bytes, least int64, unknown []string) {
 	for _, m := range s.Members {
 		if m.Status == nil || m.Status.Auth {
 			continue
@@ -30,9 +33,49 @@ func (j *Join) quota(ctx context.Context, s *Scene) (bytes int64, unknown []stri
 				unknown = append(unknown, UnknownQuota(m.label(), err))
 			}
 		}
-		bytes = max(bytes, QuotaOf(st))
+		bytes, least = max(bytes, QuotaOf(st)), max(least, QuotaOf(st), quotaIn(strconv.FormatInt(st.Quota, 10)))
 	}
-	return bytes, unknown
+	return bytes, min(least, max(bytes, cluster.DefaultQuota)), unknown
+}
+
+// quotaIn is how much a value of the setting lets a member take: negative is no bound, and zero or no number etcd's default.
+func quotaIn(value string) int64 {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil { // a size in words
+		args, _ := etcdargs.Options(map[string]string{quotaOption: value}, cluster.MustVersion("3.6.0"))
+		n, err = strconv.ParseInt(strings.TrimPrefix(strings.Join(args, ""), "--"+quotaOption+"="), 10, 64)
+	}
+	switch {
+	case err != nil || n == 0:
+		return cluster.DefaultQuota
+	case n < 0:
+		return math.MaxInt64
+	}
+	return n
+}
+
+// settings are those that the spec is to have beside what it says: the ones that were asked for, and as large a quota as the largest
+// of the members has. Where a smaller one is asked for or written, the members' is taken: ours would raise NOSPACE for all of them.
+func (j *Join) settings(ctx context.Context, s *Scene) (wanted map[string]string, unknown []string) {
+	wanted = map[string]string{}
+	said := ""
+	if s.Spec != nil {
+		said = s.Spec.Options[quotaOption]
+	}
+	for name, value := range j.Options {
+		if s.Spec == nil || s.Spec.Options[name] == "" {
+			wanted[name] = value
+		}
+	}
+	said = cmp.Or(said, j.Options[quotaOption])
+	bytes, least, unknown := j.quota(ctx, s)
+	switch {
+	case said == "" && bytes > 0:
+		wanted[quotaOption] = strconv.FormatInt(bytes, 10)
+	case said != "" && quotaIn(said) < least:
+		wanted[quotaOption] = strconv.FormatInt(least, 10)
+	}
+	return wanted, unknown
 }
 
 // TellsQuota is that members of a release tell their quota in their status.
@@ -60,27 +103,31 @@ func QuotaOf(st cluster.MemberStatus) int64 {
 	return 0
 }
 
-// keepQuota writes the members' quota into the spec, where a person has written none.
-func (j *Join) keepQuota(ctx context.Context, s *Scene) error {
-	bytes, _ := j.quota(ctx, s) // what is not known was told with the plan
-	return KeepQuota(ctx, j.Folder, bytes)
-}
-
 // quotaOption is etcd's.
 const quotaOption = "quota-backend-bytes"
 
 // KeepQuota writes a quota in bytes into the spec, where it has none; zero: nothing.
-// The smallest quota of all members raises the alarm for all of them. Where others write
-// at the same time it is tried again; ErrAgain: they always came first.
+// The smallest quota of all members raises the alarm for all of them.
 func KeepQuota(ctx context.Context, f *control.Folder, bytes int64) error {
 	if bytes == 0 {
 		return nil
 	}
+	return keepOptions(ctx, f, map[string]string{quotaOption: strconv.FormatInt(bytes, 10)})
+}
+
+// keepOptions writes settings of etcd into the spec, those that it does not say, and a larger quota. Where
+// others write at the same time it is tried again; ErrAgain: they always came first.
+func keepOptions(ctx context.Context, f *control.Folder, wanted map[string]string) error {
+	if len(wanted) == 0 {
+		return nil
+	}
 	for try := 1; ; try++ {
-		err := atStore(ctx, "write the members' quota into the spec", func(ctx context.Context) error {
+		err := atStore(ctx, "write settings of etcd into the spec", func(ctx context.Context) error {
 			_, err := f.Settings().AmendOptions(ctx, func(options map[string]string) (map[string]string, error) {
-				if options[quotaOption] == "" {
-					options[quotaOption] = strconv.FormatInt(bytes, 10)
+				for name, value := range wanted {
+					if options[name] == "" || name == quotaOption && quotaIn(options[name]) < quotaIn(value) {
+						options[name] = value
+					}
 				}
 				return options, nil
 			})
@@ -90,7 +137,7 @@ func KeepQuota(ctx context.Context, f *control.Folder, bytes int64) error {
 			return err
 		}
 		if try == changeTries {
-			return fmt.Errorf("keep the quota, tried %d times: %w; %w", try, err, ErrAgain)
+			return fmt.Errorf("write settings of etcd into the spec, tried %d times: %w; %w", try, err, ErrAgain)
 		}
 		select {
 		case <-ctx.Done():

@@ -29,6 +29,7 @@ type adoptFlags struct {
 	endpoints   []string
 	access      console.EtcdAccess
 	store, name string
+	control     string // the store of the record; empty: store has it
 	yes         bool
 	request     adoption.Request
 	join        joinFlags
@@ -56,10 +57,18 @@ With --join the members stay on their hosts: this host joins as a learner and is
 promoted; once enough of your hosts have joined, the other members are removed one by
 one. Run it on one host after the other; the last run removes them. If it was
 interrupted, run the same command again, on any of the hosts. Without --yes it prints
-what would happen.`,
+what would happen. What the daemon of this host was started with needs not be said again.`,
 		Args: words(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			a.say = c.ErrOrStderr()
+			if a.join.on {
+				if err := a.known(c.Flags().Changed); err != nil {
+					return err
+				}
+			}
+			if a.join.on && a.join.whileInput {
+				return a.whileInput(c.Context(), c.InOrStdin(), func(ctx context.Context) error { return a.run(ctx, c.OutOrStdout()) })
+			}
 			return a.run(c.Context(), c.OutOrStdout())
 		},
 	}
@@ -70,6 +79,7 @@ what would happen.`,
 	f.StringVar(&a.access.Cert, "cert", "", "client certificate to show to etcd")
 	f.StringVar(&a.access.Key, "key", "", "its key")
 	storeFlag(f, &a.store, "URL of the cluster's backup store, the same on every host ($ETCDADM_STORE)")
+	controlFlag(f, &a.control)
 	f.StringVar(&a.name, "cluster-name", "etcd", "name of the cluster among our daemons")
 	f.StringVar(&a.request.From, "etcd-data-dir", "/var/lib/etcd", "etcd's data directory on this host")
 	f.StringVar(&a.request.DataDir, "data-dir", "", "data directory of our daemon, on the same file system; else that of etcd")
@@ -86,9 +96,11 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	case len(a.endpoints) == 0:
 		return usage("--endpoints names client URLs of its members", "say which etcd")
 	case a.store == "":
-		return usage("--store names the URL that all daemons of the cluster will have", "say which store")
+		return usage("--store names the URL that all daemons of the cluster will have, and where the backup before the first change goes", "say which store")
 	case a.join.on:
 		return a.runJoin(ctx, out)
+	case a.control != "":
+		return usage("leave it out", "--control-store goes with --join alone")
 	case a.join.dryRun:
 		a.yes = false
 	}
@@ -237,7 +249,11 @@ func (a *adoptFlags) daemonLine(p *adoption.Plan) []string {
 	if a.request.Quota > 0 { // also where the daemon has not read the spec yet
 		line = append(line, "ETCD_QUOTA_BACKEND_BYTES="+strconv.FormatInt(a.request.Quota, 10))
 	}
-	line = append(line, "etcd-manager", "--cluster-name="+a.name, "--backup-store="+daemon.ShownURL(a.store), "--data-dir="+a.request.DataDir,
+	line = append(line, "etcd-manager", "--cluster-name="+a.name, "--backup-store="+daemon.ShownURL(a.store))
+	if a.control != "" {
+		line = append(line, "--control-store="+daemon.ShownURL(a.control))
+	}
+	line = append(line, "--data-dir="+a.request.DataDir,
 		"--client-urls="+strings.Join(p.URLs.Client, ","), "--peer-urls="+strings.Join(p.URLs.Peer, ","),
 		"--quarantine-client-urls="+strings.Join(p.URLs.Quarantine, ","))
 	if len(p.URLs.Peer) > 0 {

@@ -72,6 +72,9 @@ func (a *adoptFlags) peerTLS(now time.Time) (*tls.Config, error) {
 	if !strings.HasPrefix(a.join.urls.Peer[0], "https:") {
 		return nil, nil
 	}
+	if a.join.leaves != "" {
+		return leafTLS(a.join.leaves, now)
+	}
 	r := a.request
 	authority, err := pki.LoadAuthority(r.PKIDir, pki.PeersCA, now)
 	if err != nil && r.CertsDir != "" {
@@ -91,6 +94,19 @@ func (a *adoptFlags) peerTLS(now time.Time) (*tls.Config, error) {
 	pair, err := authority.Issue(request, now)
 	if err != nil {
 		return nil, fmt.Errorf("issue a certificate for this host's member: %w", err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authority.Pool(), Certificates: []tls.Certificate{*pair.TLS()}}, nil
+}
+
+// leafTLS is the certificate that somebody else renews for this host's member, and whom it believes.
+func leafTLS(dir string, now time.Time) (*tls.Config, error) {
+	authority, err := pki.LoadAuthorityFiles(pki.PeersCA, filepath.Join(dir, pki.PeersCA+".crt"), "", now)
+	if err != nil {
+		return nil, fmt.Errorf("read the authority for peers: %w", err)
+	}
+	pair, err := pki.LoadKeypair(dir, pki.Names{CA: pki.PeersCA + ".crt", Cert: "peer.crt", Key: "peer.key"})
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate of this host's member: %w", err)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authority.Pool(), Certificates: []tls.Certificate{*pair.TLS()}}, nil
 }

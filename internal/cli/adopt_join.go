@@ -29,7 +29,13 @@ type joinFlags struct {
 	password           password
 	releaseDirs        []string
 	recipients         []string
+	id                 string   // the cluster that is meant; empty: whichever answers
+	options            []string // for the spec
+	leaves             string   // directory of this host's certificates, which somebody else renews; empty: they are issued here
+	daemon             string   // how this host's daemon is started; empty: by the line that is printed
 	program            daemon.Program
+	hosts              []string // peer URLs of hosts of ours, whether or not they have joined
+	whileInput         bool     // end with standard input
 }
 
 func (j *joinFlags) flags(c *cobra.Command) {
@@ -45,6 +51,10 @@ func (j *joinFlags) flags(c *cobra.Command) {
 	f.StringVar(&j.passwordFile, "password-file", "", "file with that user's password")
 	f.StringSliceVar(&j.releaseDirs, "release-dir", nil, "directory with etcd releases (repeatable)")
 	f.StringSliceVar(&j.recipients, "backup-recipient", nil, "with --join: public key of age that the backup is encrypted to (repeatable)")
+	f.StringVar(&j.id, "cluster-id", "", "with --join: the ID of the cluster that is meant, in hex; another one is refused")
+	f.StringArrayVar(&j.options, "option", nil, "with --join: a setting of etcd for the spec that is written, as NAME=VALUE (repeatable)")
+	f.StringSliceVar(&j.hosts, "host-url", nil, "with --join: peer URL of a host of ours, which cannot have joined unless the store says so (repeatable)")
+	f.BoolVar(&j.whileInput, "while-input", false, "with --join: end when standard input does, whose first line is the password where --password-file is /dev/stdin")
 	f.BoolVar(&j.dryRun, "dry-run", false, "show what would happen, also with --yes")
 }
 
@@ -59,7 +69,19 @@ func (a *adoptFlags) runJoin(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	e.say = a.say
+	id, err := a.join.clusterID()
+	if err != nil {
+		return err
+	}
+	options, err := a.join.spec()
+	if err != nil {
+		return err
+	}
 	store, err := openForWords(ctx, a.store, beginIf(do))
+	record := store
+	if err == nil && a.control != "" {
+		record, err = openForWords(ctx, a.control, readIf(!do))
+	}
 	switch {
 	case err == nil:
 		e.catalogue = backupstore.New(store)
@@ -71,10 +93,10 @@ func (a *adoptFlags) runJoin(ctx context.Context, out io.Writer) error {
 	j := &adoption.Join{
 		DataDir: a.request.DataDir, URLs: a.join.urls, Count: a.join.members, Keep: a.join.keep, Within: a.join.wait,
 		Members: e, Has: a.hasRelease(ctx), Say: func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) },
-		Daemon: a.daemonWords(&adoption.Plan{URLs: a.join.urls}),
+		Hosts: a.join.hosts, Daemon: cmp.Or(a.join.daemon, a.daemonWords(&adoption.Plan{URLs: a.join.urls})), Of: id, Options: options,
 	}
-	if store != nil {
-		j.Folder = control.New(store, a.name)
+	if err == nil {
+		j.Folder = control.New(record, a.name)
 	}
 	p, err := j.Plan(ctx)
 	if err != nil {

@@ -32,6 +32,23 @@ type Access struct {
 	Files pki.Names `json:"files,omitzero"`
 	// Etcd is how to reach etcd itself, for people.
 	Etcd EtcdAccess `json:"etcd,omitzero"`
+	// Settings are those of the daemon that a command on its host goes by; nil: an older daemon left this.
+	Settings *Settings `json:"settings,omitempty"`
+}
+
+// Settings are how a daemon was started, without secrets, for commands that would be given the same once more.
+type Settings struct {
+	URLs cluster.URLs `json:"urls,omitzero"`
+	// ControlStore is the URL of the store with the control record, where that is another one than Store, which has the
+	// backups. Secret: one of them has what looks like a credential, and was left out.
+	ControlStore string `json:"controlStore,omitempty"`
+	Store        string `json:"store,omitempty"`
+	Secret       bool   `json:"secret,omitempty"`
+	// Leaves is the directory of certificates that somebody else renews, and PKI that of the authorities; one of the two.
+	Leaves     string   `json:"leaves,omitempty"`
+	PKI        string   `json:"pki,omitempty"`
+	Releases   []string `json:"releases,omitempty"` // directories of --release-dir
+	Recipients []string `json:"recipients,omitempty"`
 }
 
 // EtcdAccess is what etcdctl needs.

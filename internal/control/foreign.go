@@ -21,7 +21,7 @@ func (f *Folder) MarkForeign(ctx context.Context, spec cluster.Spec, at time.Tim
 	if err := spec.Validate(); err != nil {
 		return fmt.Errorf("mark the store: %w", err)
 	}
-	if err := f.putMarker(ctx, at); err != nil {
+	if err := f.putMarker(ctx, fmt.Appendf(nil, `{"timestamp":%d}`, at.UnixNano())); err != nil {
 		return fmt.Errorf("mark the store: %w", err)
 	}
 	_, err := blob.PutBytes(ctx, f.store, keySpec, formatSpec(spec), blob.IfAbsent)
@@ -31,8 +31,19 @@ func (f *Folder) MarkForeign(ctx context.Context, spec cluster.Spec, at time.Tim
 	return nil
 }
 
-func (f *Folder) putMarker(ctx context.Context, at time.Time) error {
-	_, err := blob.PutBytes(ctx, f.store, KeyIntent, fmt.Appendf(nil, `{"timestamp":%d}`, at.UnixNano()), blob.IfAbsent)
+// MarkToJoin makes the store one of a cluster that hosts of ours are to join, and of which nothing is known yet: in the face of its
+// marker no daemon founds. Releases that do not know what the marker says take it for etcd-manager's, and found as little.
+//
+// Errors: ErrConflict (there is a record of ours), what the store says.
+func (f *Folder) MarkToJoin(ctx context.Context, at time.Time) error {
+	if err := f.putMarker(ctx, fmt.Appendf(nil, `{"timestamp":%d,"joins":true}`, at.UnixNano())); err != nil {
+		return fmt.Errorf("mark the store: %w", err)
+	}
+	return nil
+}
+
+func (f *Folder) putMarker(ctx context.Context, marker []byte) error {
+	_, err := blob.PutBytes(ctx, f.store, KeyIntent, marker, blob.IfAbsent)
 	if err == nil {
 		return nil
 	}

@@ -61,7 +61,8 @@ func parseIntent(data []byte) (*cluster.Intent, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &cluster.Intent{Timestamp: at, State: cluster.IntentFounded}, nil
+		joins, _ := l.raw("joins")
+		return &cluster.Intent{Timestamp: at, State: cluster.IntentFounded, Joins: string(joins) == "true"}, nil
 	}
 	var in cluster.Intent
 	if err := parseStrict(data, &in); err != nil {

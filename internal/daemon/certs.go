@@ -428,7 +428,13 @@ func (k *certs) list() []console.Certificate {
 
 // access is what a person's tool needs to reach this daemon and its etcd.
 func (k *certs) access(c *Config, urls cluster.URLs) console.Access {
-	a := console.Access{Cluster: c.ClusterName, Endpoints: []string{c.Endpoint()}, Etcd: console.EtcdAccess{Endpoints: urls.Client}}
+	a := console.Access{Cluster: c.ClusterName, Endpoints: []string{c.Endpoint()}, Etcd: console.EtcdAccess{Endpoints: urls.Client}, Settings: &console.Settings{
+		URLs: urls, ControlStore: ShownURL(c.ControlStore), Store: ShownURL(c.BackupStore), Secret: SecretIn(c.ControlStore) || SecretIn(c.BackupStore),
+		Leaves: c.LeavesDir, Releases: c.ReleaseDirs, Recipients: c.Backups.Recipients,
+	}}
+	if c.LeavesDir == "" {
+		a.Settings.PKI = c.PKIDir
+	}
 	if k.daemons != nil {
 		p := k.pair(leafOperator, "")
 		a.Credentials = p.dir

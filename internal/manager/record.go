@@ -63,9 +63,9 @@ func (l *look) readOrigin(ctx context.Context, w *Watcher) {
 // it is what it was.
 func (l *look) readJoining(ctx context.Context, f *control.Folder, last look) {
 	j, _, err := f.ReadJoining(ctx)
-	l.view.Joining = j != nil
+	l.view.Joining = j != nil || l.view.Intent.Joins
 	if err != nil {
-		l.view.Joining = last.view.Joining
+		l.view.Joining = last.view.Joining || l.view.Intent.Joins
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"etcdadm.io/internal/duration"
@@ -27,11 +28,14 @@ var Life = pki.Lifetime{Duration: 365 * duration.Day, MinTimeLeft: 243 * duratio
 type Files map[string][]byte
 
 // Create makes the three authorities of a cluster, with their keys.
-func Create(now time.Time) (Files, error) {
+func Create(now time.Time) (Files, error) { return Complete(nil, now) }
+
+// Complete makes those of the three authorities that are not given.
+func Complete(given Files, now time.Time) (Files, error) {
 	var files Files
-	err := within(nil, func(dir string) error {
+	err := within(given, func(dir string) error {
 		if _, err := pki.Create(dir, now); err != nil {
-			return err
+			return &plainError{err, dir}
 		}
 		var err error
 		files, err = read(dir)
@@ -39,6 +43,17 @@ func Create(now time.Time) (Files, error) {
 	})
 	return files, err
 }
+
+// plainError is an error without the directory in which files lay for a moment, so that the same one has the same words each time.
+type plainError struct {
+	err error
+	dir string
+}
+
+func (e *plainError) Error() string {
+	return strings.ReplaceAll(e.err.Error(), e.dir+string(filepath.Separator), "")
+}
+func (e *plainError) Unwrap() error { return e.err }
 
 // Bundle is what of the authorities' files everybody may have.
 func Bundle(authorities Files) map[string]string {

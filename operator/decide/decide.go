@@ -34,7 +34,7 @@ func (w *World) next() Decision {
 		w.pause(&d)
 		return d
 	}
-	if w.Want.Hibernate && w.Record.There {
+	if w.Want.Hibernate && w.Record.There && !w.Adopting() {
 		w.sleep(&d)
 		return d
 	}
@@ -47,7 +47,7 @@ func (w *World) next() Decision {
 		d.do(Step{Kind: MakeRecord, N: w.lastNumber() + 1, Why: "the cluster has no control objects"})
 		return d
 	}
-	if w.found(&d) {
+	if w.found(&d) || w.adopt(&d) {
 		return d
 	}
 	d.do(Step{Kind: MakeShared, Why: "the cluster's shared objects are as they are to be"})
@@ -131,7 +131,7 @@ func (w *World) forbidden(d *Decision) bool {
 func (w *World) pause(d *Decision) {
 	d.wait(Paused, "spec.paused is true: the operator changes nothing, and the daemons keep the members that are there")
 	w.letBe(d)
-	if w.Spec == nil || w.Spec.Hold {
+	if w.Spec == nil || w.Spec.Hold || w.Adopting() {
 		return
 	}
 	held := *w.Spec
@@ -178,6 +178,8 @@ func (w *World) Deaf() string {
 		return d.Waits[0].Sentence
 	case w.Want.Paused:
 		return "spec.paused is true, so that the operator asks for nothing"
+	case w.Adopting():
+		return "nothing is asked of a cluster before it is adopted; before it changes anything, the adoption backs the cluster up: " + w.AdoptCommand()
 	case w.Want.Hibernate:
 		return "spec.hibernate is true: nothing is done before it is awake"
 	case w.gone():
@@ -268,7 +270,7 @@ func (w *World) hosts(d *Decision) {
 			d.do(Step{Kind: MakeHost, N: w.lastNumber() + 1 + i, Why: fmt.Sprintf("%d hosts are wanted, %d are there", wanted, nominal+carrying)})
 		}
 		return
-	case sound >= wanted && (free || !w.noHost()):
+	case sound >= wanted && (free || !w.noHost()), w.Adopting(): // whose members vote elsewhere is in no record
 		return
 	}
 	switch {
@@ -375,13 +377,20 @@ func (w *World) spec(d *Decision) {
 	if len(now.Hosts) < now.MemberCount {
 		return // hosts are missing, which are being made
 	}
+	taken := w.Adoption() == TakenOver
+	if taken {
+		if other := w.unlike(w.Intent.Cluster); other != "" {
+			d.wait(SpecRefused, other)
+			return
+		}
+	}
 	begin, waits := w.begin(d)
 	switch {
 	case waits:
 	case begin != "":
 		d.do(Step{Kind: WriteSpec, Spec: &now, Begin: begin, Why: "the cluster begins with backup " + begin})
-	case w.Spec == nil || !w.Spec.Equal(now) || w.Record.Held:
-		d.do(Step{Kind: WriteSpec, Spec: &now, Why: w.differs(now)})
+	case w.Spec == nil || !w.Spec.Equal(now) || w.Record.Held || taken:
+		d.do(Step{Kind: WriteSpec, Spec: &now, Adopted: taken, Why: w.differs(now)})
 	}
 }
 
@@ -390,6 +399,8 @@ func (w *World) differs(now cluster.Spec) string {
 	switch was := w.Spec; {
 	case was == nil:
 		return "the hosts are there"
+	case w.Adoption() == TakenOver:
+		return "the cluster is adopted"
 	case was.MemberCount != now.MemberCount:
 		return fmt.Sprintf("%d members in place of %d", now.MemberCount, was.MemberCount)
 	case was.EtcdVersion != now.EtcdVersion:

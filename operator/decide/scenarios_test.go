@@ -18,13 +18,14 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x alpha=Y issuer=corp+trusted barred automatic from=NAME|proven elsewhere=claims
-//	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked          without the line there is one, with the next number above all hosts
+//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x alpha=Y issuer=corp+trusted barred automatic from=NAME|proven elsewhere=claims adopt|adopt=ab givenup letgo options=NAME:VALUE
+//	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked adopts|adopts=ab          without the line there is one, with the next number above all hosts
 //	budget 2
-//	spec count=3 hosts=1,2,3 hold                  without the line none is written
-//	intent voters=1,2,3 next=1,2,3,4 founding generation=2      without the line there is none
+//	joining cluster=ab members=3 foreign=3 hosts=2 votes=1   what adopt --join wrote down
+//	spec count=3 hosts=1,2,3 hold options=NAME:VALUE                  without the line none is written
+//	intent voters=1,2,3 next=1,2,3,4 founding generation=2 theirs joins cluster=ab      without the line there is none
 //	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
-//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old outlived pod=no|going replace kept spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
+//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old outlived pod=no|going replace kept adopts spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
 //	authorities gone rotate=1 phase=trust since=1h bytime due dueSince=9h left=99h other=99h ended         how far they are rotated; without the line there are none
 //	authorities unmade issuer=corp asked=no-kind|not-sent|pending|signed|refused|unread of=corp for=1 tries=2 refused=1m why=WHY         who signed the clients' one, and who is asked to
@@ -59,6 +60,9 @@ func text(d Decision) string {
 		}
 		if s.Spent {
 			b.WriteString(" spent")
+		}
+		if s.Adopted {
+			b.WriteString(" adopted")
 		}
 		if s.Outage {
 			b.WriteString(" outage")
@@ -154,17 +158,19 @@ func read(t *testing.T, d *datadriven.TestData) World {
 		case "want":
 			w.Want = wantOf(t, args)
 		case "record":
-			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held"), Part: has(args, "part"), Kept: has(args, "kept"), Last: lastOf(args["last"]),
+			w.Record = Record{There: !has(args, "none"), Next: number(args["next"]), Copied: has(args, "copied"), Remade: has(args, "remade"), Held: has(args, "held"), Part: has(args, "part"), Adopts: has(args, "adopts"), AdoptsID: clusterID(args["adopts"]), Kept: has(args, "kept"), Last: lastOf(args["last"]),
 				Begun: Begun{Backup: args["begun"], Queued: has(args, "queued"), Asked: has(args, "queued") || has(args, "asked")}}
 			if b := &w.Record.Begun; b.Asked && !b.Queued {
 				b.Failed = "there is no such backup"
 			}
+		case "joining":
+			w.Joining = &Joining{Cluster: clusterID(args["cluster"]), Members: number(args["members"]), Hosts: number(args["hosts"]), Votes: number(args["votes"]), Foreign: number(cmp.Or(args["foreign"], "3"))}
 		case "copy":
 			w.Copy = &Copy{Job: "copy-1", From: "s3://b/other", There: has(args, "there"), Done: has(args, "done"), Failed: args["failed"], Lacks: args["lacks"], Waits: args["waits"]}
 		case "budget":
 			w.Budget = number(words[1])
 		case "spec":
-			w.Spec = &cluster.Spec{MemberCount: number(args["count"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute, Hold: has(args, "hold")}
+			w.Spec = &cluster.Spec{MemberCount: number(args["count"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute, Hold: has(args, "hold"), Options: optionsOf(args["options"])}
 			if has(args, "accepts") {
 				w.Spec.AcceptOutage = args["accepts"] + " 2026-11-20T11:00:00Z"
 			}
@@ -259,6 +265,11 @@ func wantOf(t *testing.T, args map[string]string) Want {
 	if has(args, "elsewhere") {
 		w.From.Elsewhere, w.From.Claims = true, args["elsewhere"] == "claims"
 	}
+	if has(args, "adopt") {
+		w.Adopt = &Adopt{Cluster: clusterID(args["adopt"])}
+	}
+	w.GivenUp, w.LetGo = has(args, "givenup"), has(args, "letgo")
+	w.Spec.Options = optionsOf(args["options"])
 	if has(args, "unsupported") {
 		w.Unsupported = []Field{{args["unsupported"], args["alpha"]}}
 	}
@@ -274,6 +285,10 @@ func intentOf(args map[string]string) *cluster.Intent {
 		return out
 	}
 	in := &cluster.Intent{Generation: uint64(max(1, number(args["generation"]))), State: cluster.IntentFounded, Voters: voters(args["voters"]), Next: voters(args["next"])}
+	in.Cluster = clusterID(args["cluster"])
+	if has(args, "theirs") || has(args, "joins") {
+		in = &cluster.Intent{Joins: has(args, "joins")}
+	}
 	if has(args, "founding") {
 		in.State = cluster.IntentFounding
 		for _, h := range names(args["founding"]) {
@@ -387,7 +402,7 @@ func toldOf(args map[string]string) *Told {
 }
 
 func hostOf(n int, args map[string]string) Host {
-	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", OldLeaves: args["leaves"] == "old", Outlived: has(args, "outlived"), Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"),
+	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", OldLeaves: args["leaves"] == "old", Outlived: has(args, "outlived"), Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"), Adopts: has(args, "adopts"),
 		NoStore: has(args, "nostore"), Going: args["pod"] == "going", Stuck: args["stuck"], Loses: args["loses"],
 		OldSet: args["old"] == "set" || args["old"] == "both", OldPod: args["old"] == "pod" || args["old"] == "both"}
 	if h.Pod && h.Stuck == "" {
@@ -409,6 +424,19 @@ func hostOf(n int, args map[string]string) Host {
 		h.SilentSince = ago(args["silent"])
 	}
 	return h
+}
+
+func clusterID(s string) cluster.ClusterID {
+	n, _ := strconv.ParseUint(s, 16, 64)
+	return cluster.ClusterID(n)
+}
+
+func optionsOf(word string) map[string]string {
+	name, value, is := strings.Cut(word, ":")
+	if !is {
+		return nil
+	}
+	return map[string]string{name: value}
 }
 
 func has(args map[string]string, key string) bool { _, is := args[key]; return is }

@@ -7,22 +7,23 @@ type Kind string
 
 // Steps that take nothing away.
 const (
-	MakeRecord  Kind = "make-record"  // the control objects
-	MakeShared  Kind = "make-shared"  // authorities, account, Services, NetworkPolicy; as they are to be
-	MakeHost    Kind = "make-host"    // or what is missing of one: claim, leaves, set
-	RenewLeaves Kind = "renew-leaves" // where they are due
-	SetBudget   Kind = "set-budget"
-	WriteSpec   Kind = "write-spec"
-	StartHost   Kind = "start-host"
-	AskBackup   Kind = "ask-backup"
-	CopyBackup  Kind = "copy-backup" // into the cluster's store, by a Job
-	AskPause    Kind = "ask-pause"   // of a host, in place of another pause of the operator's
-	EndPause    Kind = "end-pause"
-	MarkStore   Kind = "mark-store" // of a cluster on bare hosts: who looks after it
-	AmendSpec   Kind = "amend-spec" // there: the EtcdCluster's own keys
-	EndWord     Kind = "end-word"   // there: a person's take-over is done, and its annotation goes
-	AskIssuer   Kind = "ask-issuer" // a key for the clients' authority, for which a request is to be made
-	SendRequest Kind = "send-request"
+	MakeRecord   Kind = "make-record"  // the control objects
+	MakeShared   Kind = "make-shared"  // authorities, account, Services, NetworkPolicy; as they are to be
+	MakeHost     Kind = "make-host"    // or what is missing of one: claim, leaves, set
+	RenewLeaves  Kind = "renew-leaves" // where they are due
+	SetBudget    Kind = "set-budget"
+	WriteSpec    Kind = "write-spec"
+	StartHost    Kind = "start-host"
+	AskBackup    Kind = "ask-backup"
+	CopyBackup   Kind = "copy-backup" // into the cluster's store, by a Job
+	AskPause     Kind = "ask-pause"   // of a host, in place of another pause of the operator's
+	EndPause     Kind = "end-pause"
+	MarkStore    Kind = "mark-store"    // of a cluster on bare hosts: who looks after it
+	AmendSpec    Kind = "amend-spec"    // there: the EtcdCluster's own keys
+	NoteAdoption Kind = "note-adoption" // that a running cluster is to be adopted, before anything else is made
+	EndWord      Kind = "end-word"      // there: a person's take-over is done, and its annotation goes
+	AskIssuer    Kind = "ask-issuer"    // a key for the clients' authority, for which a request is to be made
+	SendRequest  Kind = "send-request"
 	// FoundAuthorities makes them where an issuer signs.
 	FoundAuthorities Kind = "found-authorities"
 	KeepPod          Kind = "keep-pod" // whatever was to delete the pod of the host that the operator has paused does not any more
@@ -65,6 +66,8 @@ type Step struct {
 	// Spec is what is written; Held says that its hold is the pause's.
 	Spec *cluster.Spec
 	Held bool
+	// Adopted: with it an adoption is over.
+	Adopted bool
 	// Options are those that the mark of a store names.
 	Options []string
 	// Begin is the backup that a new cluster begins with, which is fetched first, or written with the spec; empty: none, or it is
@@ -121,6 +124,7 @@ const (
 	RollHeld         Code = "RollHeld" // pods are to be replaced, and something is in the way
 	BootstrapWaits   Code = "BootstrapWaits"
 	BootstrapFailed  Code = "BootstrapFailed"
+	Adopting         Code = "Adopting"
 	// Of clusters on bare hosts.
 	StoreUnreached Code = "StoreUnreached"
 	StoreFree      Code = "StoreFree" // it has a cluster, nobody's mark, and another spec

@@ -92,8 +92,9 @@ func (w *World) drops(h Host) string {
 // end is the way of a cluster whose EtcdCluster was deleted: last backup, hosts, what they shared, and then the data, or a
 // label that says that it was kept.
 func (w *World) end(d *Decision) {
-	drop := w.Want.Volumes == DeleteVolumes || w.Want.Volumes == KeepUnproven && w.Record.Last.Taken && w.Record.Last.Proven || w.NamespaceEnds
-	if w.Want.Backup && !w.NamespaceEnds && w.backupFirst(d) {
+	drop := w.Want.Volumes == DeleteVolumes || w.Want.Volumes == KeepUnproven && w.Record.Last.Taken && w.Record.Last.Proven
+	drop = drop && !w.adopted() || w.NamespaceEnds
+	if w.held(d) || w.Want.Backup && !w.NamespaceEnds && (!w.Adopting() || w.Adoption() == Beside) && w.backupFirst(d) {
 		return
 	}
 	for _, h := range w.Hosts {

@@ -37,6 +37,8 @@ type World struct {
 	Budget int
 	// Spec is what is written for the daemons; nil: nothing yet.
 	Spec *cluster.Spec
+	// Joining is what is written of an adoption; nil: nothing.
+	Joining *Joining
 	// Intent is the cluster's own record; nil: there is none, or none any more.
 	Intent *cluster.Intent
 	// Unread says why spec or intent are there and cannot be read.
@@ -96,6 +98,10 @@ type Want struct {
 	IssuerBarred bool
 	// From is what a new cluster begins with; nil: nothing.
 	From *Origin
+	// Adopt is a running cluster that is to be taken over; nil: none. GivenUp: a person says that no host has a member of the cluster
+	// whose adoption is under way. LetGo: a person wants a deleted EtcdCluster to go, and nothing else.
+	Adopt          *Adopt
+	GivenUp, LetGo bool
 	// Refused says what is wrong with the EtcdCluster that the API server cannot tell.
 	Refused string
 	// Unsupported are fields of the spec that this release does not act on.
@@ -132,6 +138,10 @@ type Record struct {
 	Remade bool
 	// Held: the hold of the spec is that of the pause, and no person's.
 	Held bool
+	// Adopts: it was written down that a running cluster is to be adopted, and that is not over. AdoptsID is the one that is meant, as it
+	// is written there; zero: none.
+	Adopts   bool
+	AdoptsID cluster.ClusterID
 	// Kept: the label says that a deleted cluster left it behind on purpose.
 	Kept bool
 	// Begun is what a new cluster begins with, as it is written.
@@ -171,6 +181,8 @@ type Host struct {
 	Claim Claim
 	// Kept: the label says that a deleted cluster left the volume behind on purpose.
 	Kept bool
+	// Adopts: the volume was made for a host that is to join a running cluster, and that is not over.
+	Adopts bool
 	// Leaves: its certificates are there. LeavesDue: some of them are to be renewed. OldLeaves: they were written by an earlier
 	// step of the authorities.
 	Leaves, LeavesDue, OldLeaves bool
@@ -362,7 +374,9 @@ func (w *World) retired(h Host) bool {
 }
 
 // gone says that the record was lost, and that the hosts have not written theirs back.
-func (w *World) gone() bool { return w.Record.Remade && w.Intent == nil }
+func (w *World) gone() bool {
+	return w.Record.Remade && (w.Intent == nil || w.Intent.Adopted() && w.Joining == nil)
+}
 
 // moves says whether the daemons may take one more voter for a while, in place of one: of a voter whose host is not to carry
 // one, or is lost, or that they want another host for; and of a learner.

@@ -50,6 +50,22 @@ func worlds(t *rapid.T) World {
 	if rapid.Bool().Draw(t, "intent") {
 		w.Intent = &cluster.Intent{Generation: 2, State: cluster.IntentFounded, Voters: voters("voter"), Next: voters("next"), History: []cluster.PastGeneration{{Generation: 1, Closed: rapid.Bool().Draw(t, "closed"), Voters: [][]cluster.Voter{voters("past")}}}}
 	}
+	if rapid.IntRange(0, 3).Draw(t, "adopts") == 0 {
+		w.Record.Adopts, w.Want.GivenUp = rapid.Bool().Draw(t, "noted"), rapid.IntRange(0, 3).Draw(t, "given up") == 0
+		if rapid.Bool().Draw(t, "adopt") {
+			w.Want.Adopt = &Adopt{Cluster: cluster.ClusterID(rapid.IntRange(0, 2).Draw(t, "cluster"))}
+		}
+		if rapid.Bool().Draw(t, "joining") {
+			w.Joining = &Joining{Cluster: 1, Members: 3, Hosts: rapid.IntRange(0, 3).Draw(t, "joined")}
+		}
+		w.Want.LetGo = rapid.IntRange(0, 5).Draw(t, "let go") == 0
+		if w.Intent != nil && rapid.Bool().Draw(t, "of it") {
+			w.Intent.Cluster = cluster.ClusterID(rapid.IntRange(0, 2).Draw(t, "its ID"))
+		}
+		if rapid.Bool().Draw(t, "theirs") {
+			w.Intent = &cluster.Intent{Joins: rapid.Bool().Draw(t, "joins")}
+		}
+	}
 	names := rapid.SampledFrom([]string{"", "b1", "b2"})
 	if rapid.IntRange(0, 3).Draw(t, "begins") == 0 {
 		w.Want.From = &Origin{Backup: names.Draw(t, "from"), NewestProven: rapid.Bool().Draw(t, "newest")}
@@ -69,6 +85,7 @@ func worlds(t *rapid.T) World {
 			h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Set: rapid.Bool().Draw(t, "set"), Leaves: rapid.Bool().Draw(t, "leaves"), Pod: rapid.Bool().Draw(t, "pod"),
 				Claim:   rapid.SampledFrom([]Claim{ClaimThere, ClaimNone, ClaimOther, ClaimLeaving, ClaimLost}).Draw(t, "claim"),
 				Replace: rapid.IntRange(0, 4).Draw(t, "replace") == 0, SpentSince: moment.Draw(t, "spentSince"), SilentSince: moment.Draw(t, "silent")}
+			h.Adopts = rapid.IntRange(0, 9).Draw(t, "adopts") == 0
 			h.Running = h.Set && rapid.Bool().Draw(t, "running")
 			h.OldSet, h.OldPod, h.Going, h.Serves = rapid.Bool().Draw(t, "old set"), rapid.Bool().Draw(t, "old pod"), rapid.IntRange(0, 9).Draw(t, "going") == 0, rapid.Bool().Draw(t, "serves")
 			h.Stuck = rapid.SampledFrom([]string{"", "", "ErrImagePull"}).Draw(t, "stuck")
@@ -131,6 +148,7 @@ func never(t *rapid.T, w *World, s Step) {
 		host = w.Hosts[known]
 	}
 	ends := !w.Want.Deleted.IsZero()
+	neverElsewhere(t, w, s)
 	switch s.Kind {
 	case DropVolume:
 		if !ends && w.votes(host.Name) {
@@ -191,6 +209,25 @@ func never(t *rapid.T, w *World, s Step) {
 				t.Fatalf("a host is named that is not there: %s", h)
 			}
 		}
+	}
+}
+
+// neverElsewhere is about a cluster that is to be adopted, or is being adopted.
+func neverElsewhere(t *rapid.T, w *World, s Step) {
+	ends := !w.Want.Deleted.IsZero()
+	switch {
+	case w.Adopting() && (s.Kind == WriteSpec || s.Kind == AskBackup && w.Adoption() != Beside || !ends && s.Kind.Takes()):
+		t.Fatalf("a cluster that is to be adopted gets a spec, or loses something: %+v", s)
+	case w.Adoption() == UnderWay && w.Joining != nil && w.Joining.Hosts > 0 && !w.Want.GivenUp && !w.NamespaceEnds && s.Kind.Takes() && s.Kind != LetGo:
+		t.Fatalf("something goes while hosts may vote in a cluster that somebody else runs: %+v", s)
+	case w.Adoption() == TakenOver && ends && !w.NamespaceEnds && s.Kind.Takes() && s.Kind != LetGo:
+		t.Fatalf("something goes of a cluster that was taken over just now: %+v", s)
+	case w.adopted() && ends && !w.NamespaceEnds && (s.Kind.Takes() && s.Kind != LetGo && !w.Want.GivenUp || s.Kind == DropVolume && w.Hosts[slices.IndexFunc(w.Hosts, func(h Host) bool { return h.N == s.N })].Claim != ClaimLeaving):
+		t.Fatalf("something goes that may be all there is of a cluster: %+v", s)
+	case s.Adopted && (w.Joining == nil && w.meant() == 0 || w.Joining != nil && w.Joining.Cluster != w.Intent.Cluster):
+		t.Fatalf("another cluster than the one that was joined is taken for it: %+v", s)
+	case s.Adopted && (w.Intent == nil || w.Intent.Adopted()):
+		t.Fatalf("an adoption is over without a record: %+v", s)
 	}
 }
 

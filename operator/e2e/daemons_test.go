@@ -40,6 +40,7 @@ type kubelet struct {
 	deleted []string              // hosts whose pods were asked to end, in that order
 	late    map[string]time.Time  // hosts whose Secret comes late, until then, once it changed
 	off     map[string]bool       // hosts whose machine is off
+	store   string                // of backups, in place of what a flag says; empty: it is as it says
 }
 
 // container is a pod that runs.
@@ -234,6 +235,9 @@ func (k *kubelet) start(ctx context.Context, name string, p *corev1.Pod) error {
 		if strings.HasPrefix(a, "--control-store=") {
 			a += "?server=" + kube.server.URL + "&account=" + account
 		}
+		if k.store != "" && strings.HasPrefix(a, "--backup-store=") {
+			a = "--backup-store=" + k.store
+		}
 		args[i] = a
 	}
 	args = append(args, "--etcd-address="+k.address(n))
@@ -250,6 +254,9 @@ func (k *kubelet) start(ctx context.Context, name string, p *corev1.Pod) error {
 		return err
 	}
 	k.runs[name] = c
+	if err := os.WriteFile(filepath.Join(k.dir, name+".pid"), []byte(strconv.Itoa(c.cmd.Process.Pid)), 0o600); err != nil {
+		return err
+	}
 	go func() {
 		_ = c.cmd.Wait()
 		close(c.ended)

@@ -307,7 +307,7 @@ func TestRefusedByTheOperator(t *testing.T) {
 		"template": {"size: 3, version: 3.7.3, storage: {size: 1Gi}, pod: {spec: {containers: none}}", "SpecRefused", "spec.pod"},
 		"store":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, backup: {store: \"s3://b/shared\"}", "StoreTaken", "/first"},
 		"hasty":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, replaceAfter: 0s", "SpecRefused", "spec.replaceAfter"},
-		"later":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, bootstrap: {adopt: {endpoints: [\"https://x:2379\"], secret: {name: x}}}", "NotSupported", "spec.bootstrap"},
+		"later":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: x}}}", "NotSupported", "spec.tls.clients"},
 	} {
 		h.name = name
 		must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster(name, test.spec))))

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -55,10 +56,15 @@ func (p *place) where() []string {
 
 // call runs kubectl for the same place. It says itself what went wrong.
 func (p *place) call(c *cobra.Command, args ...string) error {
+	return p.feed(c, c.InOrStdin(), args...)
+}
+
+// feed is call with another input.
+func (p *place) feed(c *cobra.Command, in io.Reader, args ...string) error {
 	cmd := exec.CommandContext(c.Context(), "kubectl", append(p.where(), args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, c.OutOrStdout(), c.ErrOrStderr()
 	return cmd.Run()
 }
 

@@ -107,7 +107,7 @@ NAME is the EtcdCluster's; HOST a host of it, such as main-1.`,
 	f.StringVar(&p.context, "context", "", "context of that file")
 	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the EtcdCluster")
 	root.AddGroup(&cobra.Group{ID: "look", Title: "Look at it:"}, &cobra.Group{ID: "back-up", Title: "Back it up:"}, &cobra.Group{ID: "repair", Title: "Repair it:"})
-	root.AddCommand(statusCommand(p), planCommand(p), logsCommand(p), backupCommand(p), restoreCommand(p), defragCommand(p), promoteCommand(p))
+	root.AddCommand(statusCommand(p), planCommand(p), logsCommand(p), backupCommand(p), restoreCommand(p), defragCommand(p), promoteCommand(p), adoptCommand(p))
 	return root
 }
 

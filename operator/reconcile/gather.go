@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -141,6 +142,9 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	}
 	w.Full = r.rolls.note(client.ObjectKeyFromObject(ec), w.Pause != nil && !ec.Spec.Paused)
 	s.record(ctx)
+	if s.shape.Adopting = w.Adopting(); s.control != nil {
+		s.shape.Adopts = s.adopts()
+	}
 	r.date(s, w)
 	r.rolls.date(s)
 	s.hear()
@@ -192,8 +196,7 @@ func (s *sight) host(o client.Object) *hostObjects {
 // want reads what the EtcdCluster asks for, by an operator that has this on and may ask those.
 func (s *sight) want(on Alpha, may Issuers) {
 	spec, w := s.cluster.Spec, &s.world.Want
-	w.Spec = cluster.Spec{MemberCount: int(spec.Size), Options: map[string]string{skipSANs: "true"}, DeadAfter: spec.ReplaceAfter.Or(defaultReplaceAfter)}
-	maps.Copy(w.Spec.Options, spec.Options)
+	w.Spec = cluster.Spec{MemberCount: int(spec.Size), Options: shape.Options(spec), DeadAfter: spec.ReplaceAfter.Or(defaultReplaceAfter)}
 	if v, err := cluster.ParseVersion(spec.Version); err == nil {
 		w.Spec.EtcdVersion = v
 	}
@@ -223,6 +226,12 @@ func (s *sight) want(on Alpha, may Issuers) {
 	if c := s.bootCopy(); c != nil {
 		w.From = &decide.Origin{Backup: c.Backup, Elsewhere: true, Claims: c.From == nil}
 	}
+	if b := spec.Bootstrap; b != nil && b.Adopt != nil && on.Adopt {
+		w.Adopt = &decide.Adopt{}
+		if id, err := strconv.ParseUint(b.Adopt.ClusterID, 16, 64); err == nil {
+			w.Adopt.Cluster = cluster.ClusterID(id)
+		}
+	}
 	if at := s.cluster.DeletionTimestamp; at != nil {
 		w.Deleted = at.Time
 	}
@@ -233,7 +242,7 @@ func (s *sight) want(on Alpha, may Issuers) {
 		on    bool
 	}{
 		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil, "ClientIssuer", on.ClientIssuer},
-		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil, "", false},
+		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil, "Adopt", on.Adopt},
 	} {
 		if f.said && !f.on {
 			w.Unsupported = append(w.Unsupported, decide.Field{Name: "spec." + f.name, Alpha: f.alpha})
@@ -250,10 +259,6 @@ func (s *sight) want(on Alpha, may Issuers) {
 	}
 }
 
-// skipSANs has a member take another by its certificate alone. Else etcd looks for the name of who calls in DNS, which lags
-// behind pods that start anew.
-const skipSANs = "peer-skip-client-san-verification"
-
 // defaultReplaceAfter is how long a host is silent before another one is made, and leastReplaceAfter the least that is taken.
 const (
 	defaultReplaceAfter = 5 * time.Minute
@@ -269,6 +274,7 @@ func (s *sight) describe() {
 		o.tellPod(&h, w.Now)
 		if o.claim != nil {
 			_, h.Kept = o.claim.Labels[shape.LabelKept]
+			_, h.Adopts = o.claim.Annotations[shape.AnnotationAdopt]
 		}
 		if o.leaves != nil {
 			due, err := time.Parse(time.RFC3339, o.leaves.Annotations[shape.AnnotationRenew])

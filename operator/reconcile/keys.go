@@ -185,7 +185,7 @@ func (s *sight) keysName() client.ObjectKey {
 }
 
 func (r *Reconciler) makeAuthorities(ctx context.Context, s *sight) (*corev1.Secret, error) {
-	files, err := authority.Create(s.world.Now)
+	files, err := r.firstAuthorities(ctx, s)
 	if err != nil {
 		return nil, err
 	}

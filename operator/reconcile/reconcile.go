@@ -210,6 +210,8 @@ func hindered(w *decide.World, err error) (wait *decide.Wait, goesOn bool) {
 		return &decide.Wait{Code: decide.NameTaken, Sentence: taken.Error() + ": delete it, or choose another name for the EtcdCluster"}, false
 	case isUnsent(err):
 		return &decide.Wait{Code: decide.IssuerWaits, Sentence: err.Error(), Command: w.Kubectl("get certificaterequests.cert-manager.io")}, true
+	case errors.As(err, new(*adoptError)):
+		return &decide.Wait{Code: decide.BootstrapWaits, Sentence: err.Error()}, false
 	case lostKeys(w, err) != nil:
 		return lostKeys(w, err), true
 	case errors.Is(err, act.ErrNoImages):

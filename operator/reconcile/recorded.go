@@ -23,6 +23,8 @@ func (s *sight) record(ctx context.Context) {
 	w := &s.world
 	w.Record.Next = int(s.cluster.Status.NextHost)
 	w.Record.Part = (s.control == nil) != (s.status == nil)
+	_, w.Want.LetGo = s.cluster.Annotations[decide.AnnotationLetGo]
+	w.Want.GivenUp = s.cluster.Annotations[decide.AnnotationGivenUp] != ""
 	if s.control == nil {
 		return
 	}
@@ -47,7 +49,8 @@ func (s *sight) record(ctx context.Context) {
 	}
 	begun, berr := s.begun(ctx, folder)
 	w.Record.Begun = begun
-	if err := errors.Join(err, ierr, berr); err != nil {
+	jerr := s.joining(ctx, folder)
+	if err := errors.Join(err, ierr, berr, jerr); err != nil {
 		w.Unread = err.Error()
 	}
 	if told, is, err := folder.ReadStatus(ctx); err == nil && is { // what cannot be read was not told

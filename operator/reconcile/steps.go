@@ -29,6 +29,8 @@ func (r *Reconciler) take(ctx context.Context, s *sight, step decide.Step) error
 	switch step.Kind {
 	case decide.MakeRecord:
 		return r.makeRecord(ctx, s, step.N)
+	case decide.NoteAdoption:
+		return r.noteAdoption(ctx, s)
 	case decide.MakeShared:
 		return r.makeShared(ctx, s)
 	case decide.MakeHost:
@@ -264,10 +266,18 @@ func (r *Reconciler) setBudget(ctx context.Context, s *sight, atLeast int) error
 
 // writeSpec writes what the daemons go by over what was seen.
 func (r *Reconciler) writeSpec(ctx context.Context, s *sight, step decide.Step) error {
+	if step.Adopted {
+		if err := r.adoptedNow(ctx, s); err != nil {
+			return err
+		}
+	}
 	return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
 		delete(annotations, shape.AnnotationHeld)
 		if step.Held {
 			annotations[shape.AnnotationHeld] = "true"
+		}
+		if step.Adopted {
+			delete(annotations, shape.AnnotationAdopt)
 		}
 		if step.Begin != "" {
 			if err := r.beginWith(ctx, s, f, step.Begin); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,9 @@ func (c Cluster) Claim(n int) *corev1.PersistentVolumeClaim {
 	}}
 	if storage.Class != "" {
 		p.Spec.StorageClassName = &storage.Class
+	}
+	if c.Adopting {
+		p.Annotations = map[string]string{AnnotationAdopt: c.Adopts}
 	}
 	Protect(p)
 	return p
@@ -245,6 +249,17 @@ func (c Cluster) flags(n int) []string {
 		}
 	}
 	return flags
+}
+
+// skipSANs has a member take another by its certificate alone. Else etcd looks for the name of who calls in DNS, which lags
+// behind pods that start anew.
+const skipSANs = "peer-skip-client-san-verification"
+
+// Options are the settings of etcd that are asked of the daemons.
+func Options(spec v1alpha1.ClusterSpec) map[string]string {
+	out := map[string]string{skipSANs: "true"}
+	maps.Copy(out, spec.Options)
+	return out
 }
 
 const storeFlag = "--backup-store="

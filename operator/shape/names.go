@@ -36,6 +36,10 @@ const (
 	AnnotationNext = "etcdadm.io/next-host"
 	// AnnotationSelf is the control object's own UID: a copy has another one.
 	AnnotationSelf = "etcdadm.io/self"
+	// AnnotationAdopt is on the control object from before anything else is made until a running cluster is adopted: the Secret with
+	// that cluster's authorities, and after a space its ID, where a person named it. The volumes that are made meanwhile have it, too,
+	// so that an adoption is known of whose control object is lost.
+	AnnotationAdopt = "etcdadm.io/adopt"
 	// AnnotationRemade is on a control object that was made while there were hosts already: an earlier one is gone.
 	AnnotationRemade = "etcdadm.io/remade"
 	// AnnotationHeld is on the control object while the hold of the spec is that of spec.paused, and no person's.
@@ -115,6 +119,9 @@ type Cluster struct {
 	Spec v1alpha1.ClusterSpec
 	// Image is that of the hosts, where the spec does not say another one.
 	Image string
+	// Adopting: hosts join a cluster whose own members are elsewhere. Adopts is AnnotationAdopt of what is made meanwhile.
+	Adopting bool
+	Adopts   string
 }
 
 // ClusterName is how the daemons call the cluster.

@@ -59,13 +59,18 @@ func (c Cluster) clientService() *corev1.Service {
 	return s
 }
 
-// policy closes all but the clients' port and that of metrics and health to everybody but the cluster's own pods.
+// policy closes all but the clients' port and that of metrics and health to everybody but the cluster's own pods. Members of a cluster
+// that is being adopted are elsewhere, and reach the peers' port, where certificates are asked for as ever.
 func (c Cluster) policy() *networkingv1.NetworkPolicy {
+	open := []int{PortClient, PortHealth}
+	if c.Adopting {
+		open = append(open, PortPeer)
+	}
 	return &networkingv1.NetworkPolicy{TypeMeta: kind("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: c.meta(c.Name), Spec: networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: c.Selector()},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{
-			{Ports: policyPorts(PortClient, PortHealth)},
+			{Ports: policyPorts(open...)},
 			{Ports: policyPorts(PortPeer, PortDaemon, PortQuarantine), From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: c.Selector()}}}},
 		},
 	}}

@@ -50,6 +50,11 @@ type EtcdClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.hosts) || has(self.hosts.credentials)",message="hosts.credentials is missing: the operator enters a store by the credentials of the EtcdCluster alone"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.restore) || has(self.backup)",message="backup.store is missing: bootstrap.restore takes the backup from there"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.claims) || has(self.backup)",message="backup.store is missing: bootstrap.claims puts a backup there of what the furthest claim has"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || has(self.backup)",message="backup.store is missing: bootstrap.adopt puts a backup there before the cluster is changed"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(oldSelf.bootstrap) || !has(oldSelf.bootstrap.adopt) || self.bootstrap.adopt.secret == oldSelf.bootstrap.adopt.secret",message="bootstrap.adopt.secret cannot be changed later: hosts have certificates of its authorities, and may have joined; make another EtcdCluster"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(oldSelf.bootstrap) || !has(oldSelf.bootstrap.adopt) || !has(oldSelf.bootstrap.adopt.clusterID) || has(self.bootstrap.adopt.clusterID) && self.bootstrap.adopt.clusterID == oldSelf.bootstrap.adopt.clusterID",message="bootstrap.adopt.clusterID can be set later, and not changed: it names the cluster that hosts may have joined; make another EtcdCluster"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(self.tls) || !has(self.tls.clients)",message="tls.clients cannot be set beside bootstrap.adopt: the cluster is adopted with the authority that its clients trust; set tls.clients once it is adopted, and take bootstrap away then"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(oldSelf.bootstrap) || has(self.bootstrap.adopt) == has(oldSelf.bootstrap.adopt)",message="bootstrap.adopt cannot be exchanged for another source later, nor another one for it: make another EtcdCluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.restore) || !has(self.bootstrap.restore.from) || !has(self.backup) || self.bootstrap.restore.from.store != self.backup.store",message="bootstrap.restore.from names backup.store itself: leave from out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || has(oldSelf.bootstrap)",message="bootstrap cannot be added later: it is what a new cluster begins with; an EtcdRestore changes what a cluster has"
 // +kubebuilder:validation:XValidation:rule="has(self.hosts) == has(oldSelf.hosts)",message="hosts cannot be added or taken away later: a cluster is in pods, or on hosts; make another EtcdCluster"
@@ -357,6 +362,8 @@ type Bootstrap struct {
 	// AcceptFewer: the claims may be of too few voters to know of all that was acknowledged. What only others had is lost.
 	// +optional
 	AcceptFewer bool `json:"acceptFewer,omitempty"`
+	// Adopt is a cluster that runs elsewhere, with all of its data and its ID: hosts join it, and its own members are removed.
+	// A person has them do so, by kubectl etcdadm adopt. Alpha: the operator acts on it with --alpha=Adopt alone.
 	// +optional
 	Adopt *Adopt `json:"adopt,omitempty"`
 }
@@ -392,13 +399,18 @@ type OtherStore struct {
 // +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Za-z][-.:_0-9A-Za-z]*$')",message="the name of a backup is as etcdadm backup list prints it, such as 2026-11-20T03:00:00Z-000001"
 type BackupName string
 
-// Adopt is a cluster that runs elsewhere.
+// Adopt is a cluster that runs elsewhere, whose members speak TLS.
 type Adopt struct {
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=9
-	Endpoints []string `json:"endpoints"`
-	// Secret has the keys of its authorities.
+	// Secret has the authority that its members trust, with its key, as ca.crt and ca.key, or as tls.crt and tls.key of cert-manager;
+	// or one for members and one for clients, as etcd-peers-ca.crt, etcd-peers-ca.key, etcd-clients-ca.crt and etcd-clients-ca.key.
+	// It is read once, as the cluster's own authorities are made.
 	Secret SecretName `json:"secret"`
+	// ClusterID is the ID of the cluster that is meant, in hex, such as cdf818194e3a8c32. Another one is refused. It can be set later,
+	// and is fixed then.
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]+$')",message="bootstrap.adopt.clusterID is hex without 0x, as etcdctl prints it with --hex, such as cdf818194e3a8c32"
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
 }
 
 // HostStore is the store of a cluster outside of Kubernetes.

@@ -31,7 +31,7 @@ func main() {
 	healthAt := flag.String("health-probe-bind-address", ":8081", "where /healthz and /readyz are")
 	workers := flag.Int("workers", 32, "clusters that are looked at at once")
 	grace := flag.Duration("rotation-grace", 10*time.Minute, "how long clients have at each step of spec.tls.rotate to take new certificates up")
-	alpha := flag.String("alpha", "", "what is not finished and is on nonetheless, with commas between: ClientIssuer (spec.tls.clients)")
+	alpha := flag.String("alpha", "", "what is not finished and is on nonetheless, with commas between: ClientIssuer (spec.tls.clients), Adopt (spec.bootstrap.adopt)")
 	issuers := flag.String("issuers", "Issuer/*", "issuers that spec.tls.clients may name, as KIND/NAME or KIND.GROUP/NAME, with commas between; NAME may be *")
 	flag.Parse() // --kubeconfig is controller-runtime's
 	if os.Getenv("GOGC") == "" {

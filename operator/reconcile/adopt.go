@@ -1,0 +1,124 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/authority"
+	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/shape"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// joining is how far an adoption is, and whether a person has given it up. A list that is there and cannot be read is given up by nobody.
+func (s *sight) joining(ctx context.Context, f *control.Folder) error {
+	w := &s.world
+	said, adopts := s.control.Annotations[shape.AnnotationAdopt]
+	w.Record.Adopts, w.Record.AdoptsID = adopts, adoptsID(said)
+	j, _, err := f.ReadJoining(ctx)
+	if err != nil {
+		w.Want.GivenUp = false
+	}
+	if j != nil {
+		w.Want.GivenUp = s.cluster.Annotations[decide.AnnotationGivenUp] == j.Cluster.String()
+		w.Joining = &decide.Joining{Cluster: j.Cluster, Members: j.Members, Hosts: len(j.Ours), Votes: len(j.Promoted), Foreign: len(j.Foreign)}
+	}
+	return err
+}
+
+// adoptsID is the cluster that AnnotationAdopt names; zero: none.
+func adoptsID(said string) cluster.ClusterID {
+	_, id, _ := strings.Cut(said, " ")
+	n, err := strconv.ParseUint(id, 16, 64)
+	if err != nil {
+		return 0
+	}
+	return cluster.ClusterID(n)
+}
+
+// adopts is AnnotationAdopt as it is to be: what was written first counts, then what the EtcdCluster says, then what volumes have.
+func (s *sight) adopts() string {
+	said := s.control.Annotations[shape.AnnotationAdopt]
+	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
+		if c := s.hosts[n].claim; c != nil {
+			said = cmp.Or(said, c.Annotations[shape.AnnotationAdopt])
+		}
+	}
+	secret, id, _ := strings.Cut(said, " ")
+	if b := s.cluster.Spec.Bootstrap; b != nil && b.Adopt != nil {
+		secret, id = cmp.Or(secret, b.Adopt.Secret.Name), cmp.Or(id, b.Adopt.ClusterID)
+	}
+	return strings.TrimSuffix(secret+" "+id, " ")
+}
+
+// noteAdoption writes down that a running cluster is to be adopted, with the marker in the face of which nobody founds.
+func (r *Reconciler) noteAdoption(ctx context.Context, s *sight) error {
+	return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
+		annotations[shape.AnnotationAdopt] = s.adopts()
+		return f.MarkToJoin(ctx, r.now())
+	})
+}
+
+// adoptedNow takes from the volumes what says that they are made for an adoption. It comes before the control object says so.
+func (r *Reconciler) adoptedNow(ctx context.Context, s *sight) error {
+	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
+		c := s.hosts[n].claim
+		if c == nil {
+			continue
+		}
+		if _, is := c.Annotations[shape.AnnotationAdopt]; !is {
+			continue
+		}
+		if err := r.Writer.Mark(ctx, c, nil, map[string]*string{shape.AnnotationAdopt: nil}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adoptError says why authorities that are to be adopted are not.
+type adoptError struct{ why string }
+
+func (e *adoptError) Error() string { return e.why }
+
+// firstAuthorities are those that the cluster begins with: of a running cluster that is to be adopted, but for the third one; else all
+// are made. The control object is read past the cache, since nothing is made of authorities by compare-and-swap.
+func (r *Reconciler) firstAuthorities(ctx context.Context, s *sight) (authority.Files, error) {
+	control, secret := &corev1.ConfigMap{}, &corev1.Secret{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.ControlName()}, control); err != nil {
+		return nil, err
+	}
+	said, is := control.Annotations[shape.AnnotationAdopt]
+	if !is {
+		return authority.Create(s.world.Now)
+	}
+	name, _, _ := strings.Cut(said, " ")
+	if name == "" {
+		return nil, &adoptError{"the authorities are gone, and nothing says any more which Secret has those of the cluster that is to be adopted"}
+	}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: name}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, &adoptError{fmt.Sprintf("the Secret %s, which spec.bootstrap.adopt.secret names, is not there", name)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	given, err := authority.Given(secret.Data)
+	if err != nil {
+		return nil, &adoptError{fmt.Sprintf("the Secret %s, which spec.bootstrap.adopt.secret names, %v", name, err)}
+	}
+	files, err := authority.Complete(given, s.world.Now)
+	if err != nil {
+		return nil, &adoptError{fmt.Sprintf("the authorities in the Secret %s, which spec.bootstrap.adopt.secret names, cannot be used: %v", name, err)}
+	}
+	return files, nil
+}

@@ -1,0 +1,94 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/operator/api/v1alpha1"
+	"etcdadm.io/operator/decide"
+	"etcdadm.io/operator/record"
+	"etcdadm.io/operator/shape"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// How far an adoption is, is read from the control object, and given up is the cluster that is named.
+func TestAdoptionIsRead(t *testing.T) {
+	ctx := t.Context()
+	joining := func(v *record.View) {
+		j := &control.Joining{Cluster: 0xab, Members: 3, Ours: [][]string{{"https://a"}, {"https://b"}}, Promoted: []cluster.MemberID{1}}
+		if err := v.Folder("c").PutJoining(ctx, "", j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	noted := func(v *record.View) { v.Control.Annotations[shape.AnnotationAdopt] = "old-ca" }
+	for what, test := range map[string]struct {
+		has     []func(*record.View)
+		says    string // the annotation of the EtcdCluster
+		is      decide.Adoption
+		givenUp bool
+	}{
+		"nothing": {nil, "", decide.NoAdoption, false},
+		"noted":   {[]func(*record.View){noted}, "", decide.Awaited, false},
+		"marked": {[]func(*record.View){noted, func(v *record.View) {
+			if err := v.Folder("c").MarkToJoin(ctx, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}}, "", decide.Awaited, false},
+		"joining":                 {[]func(*record.View){noted, joining}, "", decide.UnderWay, false},
+		"given up":                {[]func(*record.View){noted, joining}, "ab", decide.UnderWay, true},
+		"another one is given up": {[]func(*record.View){noted, joining}, "cd", decide.UnderWay, false},
+		"it cannot be read": {[]func(*record.View){noted, func(v *record.View) {
+			joining(v)
+			for key := range v.Control.Data {
+				v.Control.Data[key] = "no JSON"
+			}
+		}}, "", decide.UnderWay, false},
+		"it cannot be read, and any is given up": {[]func(*record.View){noted, func(v *record.View) {
+			joining(v)
+			for key := range v.Control.Data {
+				v.Control.Data[key] = "no JSON"
+			}
+		}}, "ab", decide.UnderWay, false},
+	} {
+		view := record.Of(&corev1.ConfigMap{}, &corev1.ConfigMap{})
+		view.Control.Annotations = map[string]string{}
+		for _, add := range test.has {
+			add(view)
+		}
+		ec := &v1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{decide.AnnotationGivenUp: test.says}}}
+		s := &sight{cluster: ec, control: view.Control, status: view.Status}
+		s.record(ctx)
+		if got := s.world.Adoption(); got != test.is || s.world.Want.GivenUp != test.givenUp {
+			t.Errorf("%s: it is %q, given up: %t (%s)", what, got, s.world.Want.GivenUp, s.world.Unread)
+		}
+	}
+}
+
+// The cluster that is meant is kept where the adoption is written down, and the Secret where only volumes have it.
+func TestAdoptsIsKept(t *testing.T) {
+	for _, c := range []struct {
+		written, volume, secret, id, want string
+		meant                             cluster.ClusterID
+	}{
+		{"", "", "old-ca", "", "old-ca", 0},
+		{"", "", "old-ca", "ab", "old-ca ab", 0xab},
+		{"old-ca", "", "old-ca", "ab", "old-ca ab", 0xab},
+		{"old-ca ab", "", "", "", "old-ca ab", 0xab},
+		{"old-ca ab", "", "old-ca", "cd", "old-ca ab", 0xab},
+		{"", "old-ca ab", "", "", "old-ca ab", 0xab},
+		{"", "", "", "", "", 0},
+	} {
+		s := &sight{cluster: &v1alpha1.EtcdCluster{}, control: &corev1.ConfigMap{}, hosts: map[int]*hostObjects{1: {}, 2: {claim: &corev1.PersistentVolumeClaim{}}}}
+		s.control.Annotations = map[string]string{shape.AnnotationAdopt: c.written}
+		s.hosts[2].claim.Annotations = map[string]string{shape.AnnotationAdopt: c.volume}
+		if c.secret != "" {
+			s.cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Adopt: &v1alpha1.Adopt{Secret: v1alpha1.SecretName{Name: c.secret}, ClusterID: c.id}}
+		}
+		if got := s.adopts(); got != c.want || adoptsID(got) != c.meant {
+			t.Errorf("%+v: it is %q, of %s", c, got, adoptsID(got))
+		}
+	}
+}
