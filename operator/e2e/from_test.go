@@ -214,7 +214,7 @@ func TestBackupsOfAnotherStore(t *testing.T) {
 	n.waitsFor("BootstrapWaits", "the Secret copied, which spec.bootstrap.restore.from.credentials names, is not there")
 	must(t, n.c.Create(t.Context(), secret("copied", variables(far, "of-somebody-else"))))
 	n.waitsFor("BootstrapFailed", "403")
-	if said := fmt.Sprint(n.see().Status); strings.Contains(said, "of-somebody-else") || !strings.Contains(said, "kubectl delete job copy-") {
+	if said := fmt.Sprint(n.see().Status); strings.Contains(said, "of-somebody-else") || !strings.Contains(said, "kubectl --namespace="+ns+" delete job copy-") {
 		t.Errorf("it shows %s", said)
 	}
 	must(t, n.c.Update(t.Context(), secret("copied", variables(far, teststore.SecretKey))))
