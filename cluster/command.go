@@ -188,27 +188,30 @@ type Taken struct {
 	Backup  *Backup   `json:"backup,omitempty"`  // when it succeeded
 	Error   string    `json:"error,omitempty"`
 	Hint    string    `json:"hint,omitempty"` // what to do about the error, where that is known
-	// Former is the last try where that failed and this one runs still: nothing has succeeded since.
-	Former *Taken `json:"former,omitempty"`
+	// Former is how the last try failed, where this one runs still: nothing has succeeded since.
+	Former *Failure `json:"former,omitempty"`
 	// Survey is what a rehearsal key by key found.
 	Survey *Survey `json:"survey,omitempty"`
 }
 
-// Next is a try that begins now, after this one; nil: it is the first.
-func (t *Taken) Next(began time.Time, reason, command string) Taken {
-	next := Taken{Running: true, Began: began, Reason: reason, Command: command}
-	if t != nil && t.Error != "" {
-		next.Former = t
-	}
-	return next
+// Failure is how a try ended without a backup.
+type Failure struct {
+	Ended time.Time `json:"ended"`
+	Error string    `json:"error"`
+	Hint  string    `json:"hint,omitempty"`
 }
 
-// LastFailed is this try where it failed, or the one before it where this one runs still; nil: neither.
-func (t *Taken) LastFailed() *Taken {
+// Next is a try that begins then, after this one; nil: it is the first.
+func (t *Taken) Next(began time.Time, reason, command string) Taken {
+	return Taken{Running: true, Began: began, Reason: reason, Command: command, Former: t.LastFailed()}
+}
+
+// LastFailed is how this try failed, or the one before it where this one runs still; nil: neither did.
+func (t *Taken) LastFailed() *Failure {
 	switch {
 	case t == nil:
 	case t.Error != "":
-		return t
+		return &Failure{Ended: t.Ended, Error: t.Error, Hint: t.Hint}
 	case t.Running:
 		return t.Former
 	}

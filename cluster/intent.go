@@ -123,7 +123,7 @@ type Intent struct {
 	CommandID  string    `json:"commandID,omitempty"`
 	// Joins is of generation 0 alone: the marker was written for hosts of ours that are to join the cluster, of which nothing else is
 	// known yet.
-	Joins bool `json:"-"`
+	Joins bool `json:"joins,omitempty"`
 	// Reached is where the log ended of the survivor that the generation was recovered from.
 	Reached Progress `json:"reached,omitzero"`
 

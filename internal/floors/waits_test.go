@@ -21,6 +21,7 @@ var unended = map[string]string{
 	"internal/peer/peerpb/gen/main.go": "a generator, which a person runs",
 	"internal/cli/signals.go":          "the program: a signal ends it",
 	"operator/plugin/plugin.go":        "the program: a signal ends it",
+	"operator/e2e/real/load/main.go":   "a program of tests: a signal ends it",
 	"operator/reconcile/near.go":       "patience, before anything runs",
 	"internal/backupstore/write.go":    "tidying up after a caller that gave up, within tidyTimeout",
 	"internal/blob/probe.go":           "tidying up after a caller that gave up, within cleanUpTimeout",

@@ -514,9 +514,24 @@ func TestAuthoritiesOfDaemonsEnd(t *testing.T) {
 		})
 		t.Logf("%s: %s", what, time.Since(began).Round(time.Second))
 	}
-	settled(rest, "created", h.ready(3, 3))
+	settled(rest, "made", func() error { // from here on the operator is off, or it would rotate in time
+		if err := h.c.Get(t.Context(), h.key("main-control"), record); err != nil || record.Data["control__etcd-cluster-spec"] == "" {
+			return errors.Join(errors.New("there is no spec"), err)
+		}
+		return nil
+	})
+	ends := time.Now().Add(rest) // or before
+	within(t, 2*rest, "the daemons are alone until the authorities end", func(ctx context.Context) error {
+		if err := k.turn(ctx); err != nil && !apierrors.IsConflict(err) {
+			return err
+		}
+		if time.Now().Before(ends) {
+			return errors.New("they last")
+		}
+		return nil
+	})
+	settled(rest, "ended", h.blocked("AuthorityEnded"))
 	id := h.see().Status.ClusterID
-	settled(2*rest, "ended", h.blocked("AuthorityEnded"))
 	if len(k.deleted) > 0 {
 		t.Fatalf("nobody asked, and stopped were %v", k.deleted)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/regular"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
@@ -72,7 +73,7 @@ func (a *adoption) run(c *cobra.Command, name string) error {
 	}
 	var password []byte
 	if a.passwordFile != "" {
-		if password, err = os.ReadFile(a.passwordFile); err != nil {
+		if password, err = regular.Read(a.passwordFile, regular.SmallSize); err != nil {
 			return fmt.Errorf("read --password-file: %w", err)
 		}
 	}

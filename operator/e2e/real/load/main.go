@@ -17,11 +17,14 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"etcdadm.io/internal/history"
+	"etcdadm.io/internal/regular"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -32,6 +35,8 @@ const (
 	retryAfter = time.Second
 	// between two writes of the writer that counts.
 	between = 100 * time.Millisecond
+	// verifyFor bounds the read of all that was written.
+	verifyFor = time.Minute
 )
 
 // Stats are what the writer saw.
@@ -64,7 +69,7 @@ func config(ca, certs string) *tls.Config {
 	return &tls.Config{
 		InsecureSkipVerify: true, // VerifyConnection does what it leaves out, by the file
 		VerifyConnection: func(s tls.ConnectionState) error {
-			data, err := os.ReadFile(ca)
+			data, err := regular.Read(ca, regular.SmallSize)
 			if err != nil {
 				return err
 			}
@@ -77,14 +82,22 @@ func config(ca, certs string) *tls.Config {
 			return err
 		},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(filepath.Join(certs, "client.crt"), filepath.Join(certs, "client.key"))
+			cert, err := regular.Read(filepath.Join(certs, "client.crt"), regular.SmallSize)
+			if err != nil {
+				return nil, err
+			}
+			key, err := regular.Read(filepath.Join(certs, "client.key"), regular.SmallSize)
+			if err != nil {
+				return nil, err
+			}
+			pair, err := tls.X509KeyPair(cert, key)
 			return &pair, err
 		},
 	}
 }
 
 func run(endpoint string, secure *tls.Config, seed uint64) error {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: secure, DialTimeout: tryFor, Logger: zap.NewNop(),
 		DialKeepAliveTime: 3 * time.Second, DialKeepAliveTimeout: 2 * time.Second})
@@ -119,8 +132,11 @@ func run(endpoint string, secure *tls.Config, seed uint64) error {
 	})
 	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: tryFor}
 	go func() {
-		<-ended
-		_ = server.Shutdown(ctx) // the answer is written
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		_ = server.Shutdown(context.WithoutCancel(ctx)) // the answer is written
 	}()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -146,14 +162,19 @@ func (w *writer) write(ctx context.Context) {
 		err := w.put(ctx, key)
 		retried := err != nil
 		if retried && ctx.Err() == nil {
-			time.Sleep(retryAfter)
+			wait(ctx, retryAfter)
 			err = w.put(ctx, key)
 		}
 		w.note(ctx, key, retried, err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(between):
-		}
+		wait(ctx, between)
+	}
+}
+
+// wait is over after that time, or with the context.
+func wait(ctx context.Context, length time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(length):
 	}
 }
 
@@ -183,7 +204,7 @@ func (w *writer) note(ctx context.Context, key string, retried bool, err error) 
 
 // verify counts the acknowledged writes that are gone.
 func (w *writer) verify(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, verifyFor)
 	defer cancel()
 	got, err := w.client.Get(ctx, "load/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	w.mu.Lock()
