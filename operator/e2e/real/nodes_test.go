@@ -35,17 +35,24 @@ func (w *world) machineOf(not ...string) (node, host string) {
 	return "", ""
 }
 
-// TestMachineLost powers a machine off, and it comes back without its disk: a host elsewhere takes its member's place.
-func TestMachineLost(t *testing.T) {
+// onMachines is a cluster under a load, and the machine of one of its hosts, which is not the load's.
+func onMachines(t *testing.T, name string) (w *world, l *load, node, host string) {
+	t.Helper()
 	if *nodeCommand == "" {
 		t.Skip("no -node: no machine can be told to fail")
 	}
-	w := begins(t, "lost", three()+", replaceAfter: "+replaceAfter.String())
+	w = begins(t, name, three()+", replaceAfter: "+replaceAfter.String())
 	w.ready(2*time.Minute, 3, "applied to ready")
-	l := w.uses("load")
-	load := &corev1.Pod{}
-	must(t, kube.c.Get(t.Context(), w.key("load"), load))
-	node, host := w.machineOf(load.Spec.NodeName)
+	l = w.uses("load")
+	pod := &corev1.Pod{}
+	must(t, kube.c.Get(t.Context(), w.key(l.name), pod))
+	node, host = w.machineOf(pod.Spec.NodeName)
+	return w, l, node, host
+}
+
+// TestMachineLost powers a machine off, and it comes back without its disk: a host elsewhere takes its member's place.
+func TestMachineLost(t *testing.T) {
+	w, l, node, host := onMachines(t, "lost")
 	machine(t, "wipe", node)
 	began := time.Now()
 	defer machine(t, "on", node)
@@ -73,19 +80,12 @@ func TestMachineLost(t *testing.T) {
 // TestPodForcedAway cuts a machine off and deletes its pod by force, while the pod goes on behind the cut: no acknowledged write is
 // lost, and when the cut has ended there are three voters.
 func TestPodForcedAway(t *testing.T) {
-	if *nodeCommand == "" {
-		t.Skip("no -node: no machine can be told to fail")
-	}
-	w := begins(t, "forced", three()+", replaceAfter: "+replaceAfter.String())
-	w.ready(2*time.Minute, 3, "applied to ready")
-	l := w.uses("load")
-	load := &corev1.Pod{}
-	must(t, kube.c.Get(t.Context(), w.key("load"), load))
-	node, host := w.machineOf(load.Spec.NodeName)
+	const alone, cut = 5 * time.Second, 90 * time.Second // the member goes on behind the cut before its pod is deleted, and after
+	w, l, node, host := onMachines(t, "forced")
 	machine(t, "cut", node)
-	time.Sleep(5 * time.Second) // its member goes on meanwhile, alone
+	time.Sleep(alone)
 	kill(t, w.ns, host+"-0", 0)
-	time.Sleep(90 * time.Second)
+	time.Sleep(cut)
 	machine(t, "heal", node)
 	w.ready(4*time.Minute, 3, "cut ended to ready")
 	l.since(stats{}, "forced away behind a cut")
