@@ -73,7 +73,7 @@ func (w *World) meant() cluster.ClusterID {
 	return w.Record.AdoptsID
 }
 
-// Adopting: the cluster is somebody else's yet, by what is written or is to be written.
+// Adopting reports whether the cluster is somebody else's yet, by what is written or is to be written.
 func (w *World) Adopting() bool {
 	a := w.Adoption()
 	return a != NoAdoption && a != TakenOver || w.toAdopt()
