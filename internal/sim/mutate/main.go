@@ -3,9 +3,11 @@
 //
 //	go run ./internal/sim/mutate [-only REGEXP] [-v]
 //	go run ./internal/sim/mutate -slice COMMIT -most DURATION
+//	go run ./internal/sim/mutate -build
 //
 // The second form runs a slice: the commit decides the order, and no mutation is
-// begun after that time. One is always run, and one that was begun is ended.
+// begun after that time. One is always run, and one that was begun is ended. The
+// third runs no test, and finds out whether all of them compile.
 //
 // A mutation is a file in mutations: header lines "rule:", "why:" and "test:"
 // (arguments of go test), "module:" where it is about another module than the
@@ -58,9 +60,10 @@ func main() {
 	verbose := flag.Bool("v", false, "show what the tests said")
 	commit := flag.String("slice", "", "run mutations in an order that this word decides")
 	most := flag.Duration("most", 0, "begin no mutation after this time (0: run all)")
+	build := flag.Bool("build", false, "run no test, and say which mutations do not compile")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ok, err := run(ctx, *only, *commit, *most, *verbose)
+	ok, err := run(ctx, *only, *commit, *most, *verbose, *build)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -70,7 +73,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, only, commit string, most time.Duration, verbose bool) (ok bool, err error) {
+func run(ctx context.Context, only, commit string, most time.Duration, verbose, build bool) (ok bool, err error) {
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return false, fmt.Errorf("read -only: %w", err)
@@ -78,6 +81,9 @@ func run(ctx context.Context, only, commit string, most time.Duration, verbose b
 	all, err := load(wanted)
 	if err != nil {
 		return false, err
+	}
+	if build {
+		return builds(ctx, all)
 	}
 	dir, err := os.MkdirTemp("", "mutate-")
 	if err != nil {
