@@ -248,7 +248,7 @@ func (w *World) unsettled() *Wait {
 	case !t.AllUp:
 		return held("not all voters are up")
 	case w.Full:
-		return &Wait{Code: RollHeld, Sentence: "pods are replaced in as many other clusters as may be at once. This one follows; those that do not go on themselves show RollHeld", Command: "kubectl get etcd -A"}
+		return &Wait{Code: RollHeld, Sentence: "pods are replaced in as many other clusters as may be at once. This one follows; those that do not go on themselves show RollHeld", Command: "kubectl get etcdclusters.etcdadm.io -A"}
 	}
 	for _, h := range w.Hosts {
 		switch {

@@ -150,7 +150,7 @@ func (p *place) get(ctx context.Context, name string) (*v1alpha1.EtcdCluster, er
 	ec := &v1alpha1.EtcdCluster{}
 	err := p.client.Get(ctx, client.ObjectKey{Namespace: p.namespace, Name: name}, ec)
 	if apierrors.IsNotFound(err) {
-		return nil, &failure{exitNoCluster, fmt.Errorf("no EtcdCluster %s in namespace %s", name, p.namespace), "kubectl get etcd --all-namespaces lists them; -n names another namespace"}
+		return nil, &failure{exitNoCluster, fmt.Errorf("no EtcdCluster %s in namespace %s", name, p.namespace), "kubectl get etcdclusters.etcdadm.io --all-namespaces lists them; -n names another namespace"}
 	}
 	return ec, err
 }
