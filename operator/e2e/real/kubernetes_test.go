@@ -117,7 +117,7 @@ func begin(ctx context.Context) error {
 	}
 }
 
-// install applies the manifests of a directory, with the images that were given, and a rotation's steps of half a minute.
+// install applies the manifests of a directory, with the images that were given, rotations by steps of half a minute, and what is alpha.
 func install(ctx context.Context, dir string) error {
 	c, err := client.New(kube.config, client.Options{})
 	if err != nil {
@@ -135,7 +135,7 @@ func install(ctx context.Context, dir string) error {
 		}
 		data = bytes.ReplaceAll(data, []byte("image: etcdadm-operator\n"), []byte("image: "+*operatorImage+"\n"))
 		data = bytes.ReplaceAll(data, []byte("value: etcdadm}"), []byte("value: "+*hostImage+"}"))
-		data = bytes.ReplaceAll(data, []byte("- --image=$(HOST_IMAGE)\n"), []byte("- --image=$(HOST_IMAGE)\n        - --rotation-grace=30s\n"))
+		data = bytes.ReplaceAll(data, []byte("- --image=$(HOST_IMAGE)\n"), []byte("- --image=$(HOST_IMAGE)\n        - --rotation-grace=30s\n        - --alpha=Adopt\n"))
 		for part := range bytes.SplitSeq(data, []byte("\n---\n")) {
 			o := &unstructured.Unstructured{}
 			if err := yaml.Unmarshal(part, &o.Object); err != nil {
@@ -164,7 +164,7 @@ type world struct {
 	ns string
 }
 
-// begins makes a namespace and, in it, the cluster.
+// begins makes a namespace and in it, unless its spec is to come, the cluster.
 func begins(t *testing.T, name, spec string) *world {
 	t.Helper()
 	if *kubeconfig == "" {
@@ -174,9 +174,15 @@ func begins(t *testing.T, name, spec string) *world {
 	must(t, kube.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}))
 	t.Cleanup(w.ends)
 	if spec != "" {
-		w.apply("{apiVersion: etcdadm.io/v1alpha1, kind: EtcdCluster, metadata: {name: main}, spec: {" + spec + ", storage: {size: 1Gi}, deletion: {finalBackup: Never, volumes: Delete}}}")
+		w.begin(spec)
 	}
 	return w
+}
+
+// begin makes the cluster.
+func (w *world) begin(spec string) {
+	w.t.Helper()
+	w.apply("{apiVersion: etcdadm.io/v1alpha1, kind: EtcdCluster, metadata: {name: main}, spec: {" + spec + ", storage: {size: 1Gi}, deletion: {finalBackup: Never, volumes: Delete}}}")
 }
 
 // ends deletes the cluster, as a person does, and the namespace; what failed stays to be looked at.
@@ -344,13 +350,19 @@ func (w *world) uses(name string) *load {
 	w.t.Helper()
 	ec, err := w.see(w.t.Context())
 	must(w.t, err)
+	return w.load(name, "main-client", `[{name: ca, configMap: {name: main-ca}}, {name: certs, secret: {secretName: `+ec.Status.Hosts[0].Name+`-leaves}}]`)
+}
+
+// load starts it at a Service, by what its volumes have: whom to trust, and a client's certificate.
+func (w *world) load(name, service, volumes string) *load {
+	w.t.Helper()
 	w.apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0,
   automountServiceAccountToken: false, tolerations: [{operator: Exists}],
   securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}},
   containers: [{name: load, image: %q, imagePullPolicy: IfNotPresent, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}},
-    args: ["--endpoint=https://main-client.%s.svc:2379", "--ca=/ca/etcd-clients-ca.crt", "--certs=/certs"],
+    args: ["--endpoint=https://%s.%s.svc:2379", "--ca=/ca/etcd-clients-ca.crt", "--certs=/certs"],
     volumeMounts: [{name: ca, mountPath: /ca}, {name: certs, mountPath: /certs}]}],
-  volumes: [{name: ca, configMap: {name: main-ca}}, {name: certs, secret: {secretName: %s-leaves}}]}}`, name, *loadImage, w.ns, ec.Status.Hosts[0].Name))
+  volumes: %s}}`, name, *loadImage, service, w.ns, volumes))
 	l := &load{w, name}
 	within(w.t, time.Minute, "the load writes", func(ctx context.Context) error {
 		s, err := l.ask(ctx, "stats")

@@ -139,12 +139,7 @@ func (w *world) rotated() {
 // TestBackupAndRestore takes a backup, goes on, and restores it. The same EtcdRestore made again restores nothing.
 func TestBackupAndRestore(t *testing.T) {
 	w := begins(t, "backup", "")
-	if *storeImage == "" {
-		t.Skip("no -store-image: no store for backups")
-	}
-	w.store()
-	w.apply("{apiVersion: etcdadm.io/v1alpha1, kind: EtcdCluster, metadata: {name: main}, spec: {" + three() + ", storage: {size: 1Gi}, deletion: {finalBackup: Never, volumes: Delete}," +
-		`backup: {store: "s3://backups/main?endpoint=http://store.` + w.ns + `.svc:7070&region=us-east-1&style=path", credentials: {name: store}, drillInterval: 1d}}}`)
+	w.begin(three() + ", backup: " + w.store())
 	w.ready(2*time.Minute, 3, "applied to ready")
 	l := w.uses("load")
 	w.apply(`{apiVersion: etcdadm.io/v1alpha1, kind: EtcdBackup, metadata: {name: one}, spec: {cluster: main}}`)
@@ -184,8 +179,12 @@ func (w *world) done(o client.Object, status func(client.Object) v1alpha1.Reques
 	return status(o).Backup
 }
 
-// store runs an object store with an empty bucket, which is a directory that the second mount makes.
-func (w *world) store() {
+// store runs an object store with an empty bucket, which is a directory that the second mount makes, and is what spec.backup says of it.
+func (w *world) store() string {
+	w.t.Helper()
+	if *storeImage == "" {
+		w.t.Skip("no -store-image: no store for backups")
+	}
 	w.apply(`{apiVersion: v1, kind: Secret, metadata: {name: store}, stringData: {AWS_ACCESS_KEY_ID: user, AWS_SECRET_ACCESS_KEY: password-of-a-test}}`)
 	w.apply(`{apiVersion: v1, kind: Service, metadata: {name: store}, spec: {selector: {app: store}, ports: [{port: 7070}]}}`)
 	w.apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: store, labels: {app: store}}, spec: {terminationGracePeriodSeconds: 0,
@@ -195,6 +194,7 @@ func (w *world) store() {
     readinessProbe: {tcpSocket: {port: 7070}, periodSeconds: 1},
     volumeMounts: [{name: store, mountPath: /store}, {name: store, subPath: backups, mountPath: /bucket}]}],
   volumes: [{name: store, emptyDir: {}}]}}`, *storeImage))
+	return `{store: "s3://backups/main?endpoint=http://store.` + w.ns + `.svc:7070&region=us-east-1&style=path", credentials: {name: store}, drillInterval: 1d}`
 }
 
 // TestQuorumLost takes a majority away: the pods alone, then with their volumes.
