@@ -47,6 +47,7 @@ var (
 	from          = flag.String("from", "3.6.16", "the release that clusters begin with")
 	to            = flag.String("to", "3.7.3", "that they are brought to")
 	nodeCommand   = flag.String("node", "", "command that is run with off, on, wipe, cut or heal, and a node's name; none: no machine fails")
+	controlPlane  = flag.String("control-plane", "", "what -node calls the machine of the API server; none: TestRandom leaves it alone")
 	randomFor     = flag.Duration("random", 0, "how long TestRandom lets things fail; 0: not at all")
 )
 
@@ -360,9 +361,9 @@ func (w *world) load(name, service, volumes string) *load {
   automountServiceAccountToken: false, tolerations: [{operator: Exists}],
   securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}},
   containers: [{name: load, image: %q, imagePullPolicy: IfNotPresent, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}},
-    args: ["--endpoint=https://%s.%s.svc:2379", "--ca=/ca/etcd-clients-ca.crt", "--certs=/certs"],
+    args: ["--endpoint=https://%[3]s.%[4]s.svc:2379", "--ca=/ca/etcd-clients-ca.crt", "--certs=/certs", "--prefix=%[1]s/"],
     volumeMounts: [{name: ca, mountPath: /ca}, {name: certs, mountPath: /certs}]}],
-  volumes: %s}}`, name, *loadImage, service, w.ns, volumes))
+  volumes: %[5]s}}`, name, *loadImage, service, w.ns, volumes))
 	l := &load{w, name}
 	within(w.t, time.Minute, "the load writes", func(ctx context.Context) error {
 		s, err := l.ask(ctx, "stats")

@@ -134,16 +134,20 @@ func TestRandom(t *testing.T) {
 		},
 	}
 	if *nodeCommand != "" {
-		fail := func(what, back string) func() string {
-			return func() string {
-				node, _ := w.machineOf(load.Spec.NodeName)
-				machine(t, what, node)
-				time.Sleep(time.Duration(10+random.IntN(60)) * time.Second)
-				machine(t, back, node)
-				return what + " and " + back
-			}
+		fail := func(node, what, back string) string {
+			machine(t, what, node)
+			time.Sleep(time.Duration(10+random.IntN(60)) * time.Second)
+			machine(t, back, node)
+			return fmt.Sprintf("%s: %s and %s", node, what, back)
 		}
-		faults = append(faults, fail("off", "on"), fail("cut", "heal"))
+		elsewhere := func() string {
+			node, _ := w.machineOf(load.Spec.NodeName)
+			return node
+		}
+		faults = append(faults, func() string { return fail(elsewhere(), "off", "on") }, func() string { return fail(elsewhere(), "cut", "heal") })
+		if *controlPlane != "" {
+			faults = append(faults, func() string { return fail(*controlPlane, "off", "on") })
+		}
 	}
 	var before stats
 	for began := time.Now(); time.Since(began) < *randomFor; {

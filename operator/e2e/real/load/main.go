@@ -57,8 +57,9 @@ func main() {
 	ca := flag.String("ca", "", "file with whom to trust; it is read at each connection")
 	certs := flag.String("certs", "", "directory with client.crt and client.key; they are read at each connection")
 	seed := flag.Uint64("seed", 1, "of what the clients do")
+	prefix := flag.String("prefix", "", "of all keys")
 	flag.Parse()
-	if err := run(*endpoint, config(*ca, *certs), *seed); err != nil {
+	if err := run(*endpoint, config(*ca, *certs), *seed, *prefix); err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
 	}
@@ -96,7 +97,7 @@ func config(ca, certs string) *tls.Config {
 	}
 }
 
-func run(endpoint string, secure *tls.Config, seed uint64) error {
+func run(endpoint string, secure *tls.Config, seed uint64, prefix string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: secure, DialTimeout: tryFor, Logger: zap.NewNop(),
@@ -105,11 +106,11 @@ func run(endpoint string, secure *tls.Config, seed uint64) error {
 		return err
 	}
 	defer client.Close()
-	clients, err := history.Start(ctx, history.Config{Endpoints: []string{endpoint}, TLS: secure, Seed: seed, Clients: 3, Pause: 50 * time.Millisecond})
+	clients, err := history.Start(ctx, history.Config{Endpoints: []string{endpoint}, TLS: secure, Seed: seed, Prefix: prefix + "history/", Clients: 3, Pause: 50 * time.Millisecond})
 	if err != nil {
 		return err
 	}
-	w := &writer{client: client, acknowledged: time.Now()}
+	w := &writer{client: client, prefix: prefix + "load/", acknowledged: time.Now()}
 	writing, stop := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() { w.write(writing) })
@@ -149,6 +150,7 @@ func answer(out http.ResponseWriter, s Stats) { _ = json.NewEncoder(out).Encode(
 // writer writes one key after the other, as an application that sends a write a second time does.
 type writer struct {
 	client *clientv3.Client
+	prefix string // of its keys
 
 	mu           sync.Mutex // guards what follows
 	stats        Stats
@@ -158,7 +160,7 @@ type writer struct {
 
 func (w *writer) write(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
-		key := fmt.Sprintf("load/%07d", n)
+		key := fmt.Sprintf("%s%07d", w.prefix, n)
 		err := w.put(ctx, key)
 		retried := err != nil
 		if retried && ctx.Err() == nil {
@@ -206,7 +208,7 @@ func (w *writer) note(ctx context.Context, key string, retried bool, err error) 
 func (w *writer) verify(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, verifyFor)
 	defer cancel()
-	got, err := w.client.Get(ctx, "load/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	got, err := w.client.Get(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
