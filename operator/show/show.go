@@ -256,6 +256,8 @@ func (s Seen) available(out *v1alpha1.ClusterStatus) condition {
 		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Starting", "the hosts or a new generation start, and the daemons have told nothing of it yet"}
 	case !s.fresh():
 		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Silent", "nobody has told lately whether a quorum serves"}
+	case s.World.Adopting() && *out.Up > 0: // most voters may be at no host of ours, where nobody looks; one that is up has read by a quorum
+		return condition{v1alpha1.Available, metav1.ConditionTrue, "Quorum", "a quorum serves, with members that are at no host of this EtcdCluster"}
 	case way != nil && out.Voters == 0 && !slices.Contains(s.World.Told.Blockers, decide.NoQuorum):
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "no member is left; status.blockers has what to do"}
 	case way != nil && *out.Up <= out.Voters/2:

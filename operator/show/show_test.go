@@ -250,3 +250,16 @@ func TestNobodyServes(t *testing.T) {
 		}
 	}
 }
+
+// While a cluster is adopted most voters may be at no host here, and whether they are up nobody tells: one member that is up has read by
+// a quorum.
+func TestQuorumOfMembersElsewhere(t *testing.T) {
+	for up, want := range map[int]metav1.ConditionStatus{1: metav1.ConditionTrue, 0: metav1.ConditionFalse} {
+		s := seen(up, time.Hour)
+		s.World.Intent, s.World.Joining = nil, &decide.Joining{Cluster: 7}
+		_, out := status(t, s)
+		if c := meta.FindStatusCondition(out.Conditions, v1alpha1.Available); c.Status != want {
+			t.Errorf("%d up: %+v", up, c)
+		}
+	}
+}
