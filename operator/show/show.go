@@ -271,7 +271,25 @@ func (s Seen) available(out *v1alpha1.ClusterStatus) condition {
 	case *out.Up <= out.Voters/2:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "the quorum is lost"}
 	}
-	return condition{v1alpha1.Available, metav1.ConditionTrue, "Quorum", "a quorum serves"}
+	return condition{v1alpha1.Available, metav1.ConditionTrue, "Quorum", "a quorum serves" + s.hangsOnOne(out)}
+}
+
+// hangsOnOne says which machine takes the quorum with it when it is lost; empty: none does, or spec.spread keeps hosts apart.
+func (s Seen) hangsOnOne(out *v1alpha1.ClusterStatus) string {
+	carries := map[string]int32{}
+	counts := func(h v1alpha1.HostStatus) bool { return h.Role == "voter" && h.Up && h.Node != "" }
+	for _, h := range out.Hosts {
+		if counts(h) {
+			carries[h.Node]++
+		}
+	}
+	for _, h := range slices.Backward(out.Hosts) {
+		if n := carries[h.Node]; counts(h) && n > 1 && *out.Up-n <= out.Voters/2 {
+			return fmt.Sprintf(". Machine %s carries %d of %d voters, and its loss takes the quorum: where another machine is free, kubectl --namespace=%s annotate statefulset %s %s=spread",
+				h.Node, n, out.Voters, cluster.ShellWord(s.Cluster.Namespace), h.Name, shape.AnnotationReplace)
+		}
+	}
+	return ""
 }
 
 func (s Seen) progressing() condition {
