@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/daemon"
@@ -91,7 +92,7 @@ func extractFile(ctx context.Context, o *fileRestore, finder *release.Finder, di
 }
 
 // memberData is etcd's directory: the one that was named, or that of the member which a daemon's directory has, with the
-// release that the daemon ran it by.
+// release that the daemon ran it by, or the only one up to two levels below, where charts have it on their volumes.
 func memberData(dir string) (string, cluster.Version, error) {
 	if _, err := os.Stat(filepath.Join(dir, "member")); err == nil {
 		return dir, cluster.Version{}, nil
@@ -99,11 +100,49 @@ func memberData(dir string) (string, cluster.Version, error) {
 	s, err := datadir.KnownState(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", cluster.Version{}, usage("name etcd's data directory, which has member/ in it, or a daemon's --data-dir", "%s has no member's data", dir)
+		below, err := memberBelow(dir, 2)
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return "", cluster.Version{}, fmt.Errorf("look for a member's data: %w", err)
+		case len(below) > 1:
+			return "", cluster.Version{}, usage("name the one that is meant", "the data of several members are there: %s", strings.Join(below, ", "))
+		case len(below) == 0:
+			return "", cluster.Version{}, usage("name etcd's data directory, which has member/ in it, or a daemon's --data-dir", "%s has no member's data", dir)
+		}
+		return below[0], cluster.Version{}, nil
 	case err != nil:
 		return "", cluster.Version{}, err
 	case s.Local.Token == "":
 		return "", cluster.Version{}, usage("look into data-trashcan/ there for what was set aside", "the daemon of %s carries no member", dir)
 	}
 	return filepath.Join(dir, "data", s.Local.Token), s.Local.Version, nil
+}
+
+// memberBelow lists the directories with a member's data so many levels below one. What cannot be looked into is an error: it may have
+// one. lost+found is the file system's.
+func memberBelow(dir string, levels int) (found []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		below := filepath.Join(dir, e.Name())
+		if !e.IsDir() || e.Name() == "lost+found" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(below, "member")); err == nil {
+			found = append(found, below)
+			continue
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if levels > 1 {
+			more, err := memberBelow(below, levels-1)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, more...)
+		}
+	}
+	return found, nil
 }

@@ -125,3 +125,42 @@ func TestBackupExtract(t *testing.T) {
 		t.Errorf("over another backup: %d %s", code, errs)
 	}
 }
+
+// Volumes of charts and of other operators have a member's data one or two levels below their root. Of two nobody knows which is meant,
+// and what cannot be looked into may have another one.
+func TestMemberDataBelow(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		has  []string
+		want string // below the directory
+		says string
+	}{
+		{name: "a chart's volume", has: []string{"data/member/wal", "lost+found"}, want: "data"},
+		{name: "another operator's", has: []string{"main-0/member/wal"}, want: "main-0"},
+		{name: "two levels", has: []string{"etcd/data/member/snap", "etcd/other"}, want: "etcd/data"},
+		{name: "three", has: []string{"a/b/c/member"}, says: "has no member's data"},
+		{name: "two members", has: []string{"main-0/member", "main-1/member"}, says: "several members"},
+		{name: "nothing", says: "has no member's data"},
+	} {
+		dir := t.TempDir()
+		for _, below := range c.has {
+			if err := os.MkdirAll(filepath.Join(dir, below), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, _, err := memberData(dir)
+		if c.says == "" && (err != nil || got != filepath.Join(dir, c.want)) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %s, %v", c.name, got, err)
+		}
+	}
+	if _, _, err := memberData(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "has no member's data") {
+		t.Errorf("a directory that is missing: %v", err)
+	}
+	loop := t.TempDir()
+	if err := os.Symlink("member", filepath.Join(loop, "member")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := memberData(filepath.Dir(loop)); err == nil || strings.Contains(err.Error(), "has no member's data") {
+		t.Errorf("what cannot be looked at: %v", err)
+	}
+}
