@@ -224,6 +224,10 @@ type HostState struct {
 	Status  *MemberStatus `json:"status,omitempty"`
 	View    *MemberView   `json:"view,omitempty"`
 	Reaches []Reach       `json:"reaches,omitempty"`
+	// Refused is when, by Clock, its member last refused to take a member in or to give one up, because by its own view too few others had been
+	// connected to it for 5 s; zero: it did not, or has changed the membership since, or runs anew. That view can be wrong for good:
+	// etcd counts another member as away where an old connection to it fails after a new one was made (peerStatus of its rafthttp).
+	Refused time.Time `json:"refused,omitzero"`
 	// PeerTLS is how its member and the others take each other's certificates; nil: not
 	// known, or they speak without.
 	PeerTLS *PeerTLS `json:"peerTLS,omitempty"`

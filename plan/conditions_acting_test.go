@@ -91,10 +91,37 @@ func TestConditionsOfTakingOut(t *testing.T) {
 			{"a voter runs as another program set it up", of("b", func(h *cluster.HostReport) { h.Local.Adopted = true })},
 			{"nobody knows what a voter runs", away("b", cluster.GapUnreachable)},
 		}, nil},
+		{"raft's leader is asked for a change", then(formedSight, ledBy("b")), asksFirst("b"), []otherwise{
+			{"its member refused one", of("b", refused(time.Minute, 0))},
+			{"it is not up", of("b", unhealthy)},
+		}, []otherwise{
+			{"another one refused", of("a", refused(time.Second, 0))},
+			{"all refused, and it did so first", func(o *cluster.Observation) {
+				of("a", refused(time.Second, 0))(o)
+				of("b", refused(time.Minute, time.Hour))(o)
+				of("c", refused(time.Second, 0))(o)
+			}},
+		}},
 		{"etcd accepts an add", formedSight, func(v *step.View) bool { return v.AcceptsAdd() }, []otherwise{
 			{"it would be no quorum of one more", of("b", unhealthy)},
 		}, nil},
 	})
+}
+
+// asksFirst: membership calls are made through the member of that host.
+func asksFirst(id cluster.HostID) func(v *step.View) bool {
+	return func(v *step.View) bool {
+		s, ok := v.Speaker(0)
+		return ok && s.Host.Host == id
+	}
+}
+
+// refused is a host whose member refused a change so long ago, and whose clock is ahead.
+func refused(ago, ahead time.Duration) func(h *cluster.HostReport) {
+	return func(h *cluster.HostReport) {
+		h.Clock = worldEpoch.Add(ahead)
+		h.Refused = h.Clock.Add(-ago)
+	}
 }
 
 // TestConditionsOfSeconds: the voter that was added to a single one is started without

@@ -702,3 +702,29 @@ func TestLogIsNoticed(t *testing.T) {
 		}
 	})
 }
+
+// TestTellsWhoRefusesChanges: a member that refuses a change for whom it is connected to is told of, until it makes one or runs anew.
+func TestTellsWhoRefusesChanges(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := voter(t)
+		defer d.end()
+		remove := func(err error) time.Time {
+			m.says(func(f *fakeMember) { f.callErr = err })
+			d.do(1, cluster.Op{Kind: cluster.OpRemove, Member: 3}, threeGuard)
+			return d.look(1).Refused
+		}
+		if at := remove(errors.New("x")); !at.IsZero() {
+			t.Errorf("another failure counts, at %s", at)
+		}
+		before := time.Now()
+		if at := remove(etcd.ErrUnhealthy); at.Before(before) {
+			t.Errorf("it is told to have refused at %s, and did after %s", at, before)
+		}
+		if at := remove(errors.New("x")); at.Before(before) {
+			t.Errorf("another failure takes it back: %s", at)
+		}
+		if at := remove(nil); !at.IsZero() {
+			t.Errorf("it made a change, and is told to have refused at %s", at)
+		}
+	})
+}

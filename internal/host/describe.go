@@ -20,7 +20,7 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 		Host: h.o.ID, Disk: s.Disk, Epoch: s.Epoch, Cluster: h.o.ClusterName, Address: h.o.Address, Clock: time.Now(),
 		Promised: s.Promised, LowestGeneration: s.LowestGeneration, Intent: record.CopyIntent(s.Intent),
 		URLs: record.CopyURLs(h.o.URLs), Releases: releases,
-		Local: record.CopyLocal(s.Local), Process: p, Status: f.status, View: f.view, Reaches: f.reaches,
+		Local: record.CopyLocal(s.Local), Process: p, Status: f.status, View: f.view, Reaches: f.reaches, Refused: h.member.Refused(),
 		Highest: h.Highest(), SetAside: aside, PruneAfter: h.o.PruneAfter, Settings: slices.Clone(h.o.Settings), Foreign: foreign,
 		GaveUp: slices.Clone(s.Carried), Voted: slices.Clone(s.Voted),
 	}

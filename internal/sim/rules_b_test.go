@@ -327,3 +327,15 @@ func (w *World) lists(m *machine, id cluster.MemberID) bool {
 	s, ok := w.seenOn(m)
 	return ok && slices.ContainsFunc(s.Members, func(x cluster.Member) bool { return x.ID == id })
 }
+
+// TestGrowsPastAMemberThatMisjudges: raft's leader refuses an addition for good, by connections that it counts as broken, and another
+// voter's member takes it.
+func TestGrowsPastAMemberThatMisjudges(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Options{}, func(w *World) {
+		w.formedWith(sim36, 3, "a", "b", "c", "d", "e")
+		w.etcd.Misjudge(w.raftLeader().ID())
+		w.Spec(specOf(5, sim36))
+		w.Await(5, ConvergeWithin)
+	})
+}

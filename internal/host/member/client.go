@@ -1,10 +1,12 @@
 package member
 
 import (
+	"errors"
 	"sync"
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host/record"
 )
 
@@ -28,6 +30,9 @@ type Client struct {
 	have   Member
 	of     reached // what it is for
 	asking map[*asking]struct{}
+	// refusedAt is when a process last refused a change of the membership, for whom it is connected to.
+	refusedAt  time.Time
+	refusedPID int
 }
 
 // reached is what a connection is for: a launch by its nonce, and whom this host trusts.
@@ -46,6 +51,31 @@ func (c *Client) reaches(l *record.Launch) reached {
 
 func NewClient(host cluster.HostID, keeper *record.Keeper, process func() cluster.Process, dial func(record.Launch) (Member, error), trusts func() uint64) *Client {
 	return &Client{host: host, keeper: keeper, process: process, dial: dial, trusts: trusts, asking: map[*asking]struct{}{}}
+}
+
+// Refused is when the process that runs last refused a change of the membership for whom it is connected to; zero: it did not, or has
+// made one since.
+func (c *Client) Refused() time.Time {
+	pid := c.process().PID
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refusedPID != pid {
+		return time.Time{}
+	}
+	return c.refusedAt
+}
+
+// changed remembers how a change of the membership went.
+func (c *Client) changed(err error) {
+	pid := c.process().PID
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		c.refusedAt, c.refusedPID = time.Time{}, 0
+	case errors.Is(err, etcd.ErrUnhealthy):
+		c.refusedAt, c.refusedPID = time.Now(), pid
+	}
 }
 
 // Close gives up the connection.

@@ -35,6 +35,7 @@ func (c *Client) ChangeMembership(ctx context.Context, op cluster.Op, g cluster.
 		return answer.Refused("%s", reason)
 	}
 	added, err := c.call(ctx, op)
+	c.changed(err)
 	if err == nil {
 		return cluster.ApplyReply{Outcome: cluster.OutcomeDone, Member: added}
 	}

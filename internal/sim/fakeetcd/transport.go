@@ -16,6 +16,21 @@ type conn struct {
 	active bool
 	since  time.Time // of activity; valid while active
 	heard  time.Time // when both ways were last open
+	stale  bool      // see Misjudge
+}
+
+// Misjudge has the process on a host count those that it is connected to now as
+// away, until it ends: an old connection failed after the new one was made.
+// Nothing sets that right (peerStatus in etcd's rafthttp).
+func (n *Net) Misjudge(h cluster.HostID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.running(h); p != nil {
+		p.connect()
+		for _, c := range p.conns {
+			c.active, c.stale = false, true
+		}
+	}
 }
 
 // peerURLs says where a process believes a member to be.
@@ -139,7 +154,7 @@ func (p *Proc) connect() {
 		switch {
 		case o != nil && !o.paused && p.net.linked(p.host, o.host):
 			c.heard = now
-			if !c.active {
+			if !c.active && !c.stale {
 				c.active, c.since = true, now
 			}
 		case o != nil && o.paused && p.net.linked(p.host, o.host):

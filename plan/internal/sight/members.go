@@ -2,6 +2,7 @@ package sight
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -67,22 +68,30 @@ func (v *Sight) Projection(voters, up int) cluster.Projection {
 
 // Speaker is the host through whose member membership calls are made: the
 // raft leader's when it is up, because it knows who is connected, else the
-// first voter's that is up. except is not asked to act on itself.
+// first voter's that is up. One that refused such a call is asked again after
+// the others: each judges by its own connections, and can be wrong for good.
+// except is not asked to act on itself.
 func (v *Sight) Speaker(except cluster.MemberID) (cluster.Seat, bool) {
-	var first cluster.Seat
+	var best cluster.Seat
 	found := false
 	for _, s := range v.Roster.Up() {
 		if s.ID == except {
 			continue
 		}
-		if s.RaftLeader {
-			return s, true
-		}
-		if !found {
-			first, found = s, true
+		if age, than := refusedFor(s.Host), refusedFor(best.Host); !found || age > than || age == than && s.RaftLeader {
+			best, found = s, true
 		}
 	}
-	return first, found
+	return best, found
+}
+
+// refusedFor is how long ago a host's member refused a membership call, by the
+// host's own clock.
+func refusedFor(h *cluster.HostReport) time.Duration {
+	if h == nil || h.Refused.IsZero() {
+		return math.MaxInt64
+	}
+	return h.Clock.Sub(h.Refused)
 }
 
 func (v *Sight) DownVoters() []string {
