@@ -71,8 +71,9 @@ type StoreView struct {
 	Intent *Intent `json:"intent,omitempty"`
 	// Marker: the created marker exists (with or without an intent in it).
 	Marker bool `json:"marker,omitempty"`
-	// Joining: it says that hosts of ours join a cluster that something else runs
-	// (`etcdadm adopt --join`). Looked for only where there is no intent of ours.
+	// Joining: it says that hosts of ours join a cluster that something else runs, or are to
+	// (`etcdadm adopt --join`), beside which none is made. Looked for only where there is no
+	// intent of ours.
 	Joining bool `json:"joining,omitempty"`
 	// Origin is the backup that the cluster begins with; nil: none. Read only without an intent.
 	Origin *Origin `json:"origin,omitempty"`

@@ -200,6 +200,7 @@ var anyObservation = rapid.Custom(func(t *rapid.T) *cluster.Observation {
 	in := anyIntent(t)
 	if o.Store.Marker {
 		o.Store.Intent = in
+		o.Store.Joining = in.Adopted() && rapid.Bool().Draw(t, "hosts join it")
 	}
 	shared := anyView(t)
 	for _, id := range rapid.SliceOfDistinct(anyHost, rapid.ID).Draw(t, "hosts in sight") {

@@ -244,6 +244,7 @@ func TestConditionsOfIdentity(t *testing.T) {
 		{"a generation over the predecessor's marker", marked, func(v *step.View) bool { stays, _ := record.StaysAdopted(v); return !stays }, []otherwise{
 			{"nobody asks for one", func(o *cluster.Observation) { o.Commands = nil }},
 			{"only a backup is asked for", func(o *cluster.Observation) { o.Commands[0].Kind = cluster.CommandBackup }},
+			{"hosts of ours join that cluster", func(o *cluster.Observation) { o.Store.Joining = true }},
 			{"a host holds data", of("b", func(h *cluster.HostReport) { h.Local.HasData = true })},
 			{"a host holds what nothing accounts for", of("b", func(h *cluster.HostReport) { h.Foreign = []cluster.SetAside{{Dir: "x"}} })},
 			{"something runs on a host", of("b", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessForeign })},

@@ -213,7 +213,7 @@ func (w *world) setStore(t *testing.T, d *datadriven.TestData, what string) stri
 	case "unconditional":
 		w.store.unconditional = true
 	case "predecessor":
-		w.store.intent, w.store.marker = &cluster.Intent{State: cluster.IntentFounded, Timestamp: 1}, true
+		w.store.intent, w.store.marker, w.store.joining = &cluster.Intent{State: cluster.IntentFounded, Timestamp: 1}, true, false
 	case "joining": // as `etcdadm adopt --join` leaves it before its first member
 		w.store.intent, w.store.marker, w.store.joining = &cluster.Intent{State: cluster.IntentFounded, Timestamp: 1}, true, true
 	case "older":

@@ -112,7 +112,7 @@ func (l *laws) shape() {
 // foundings, or without a credential.
 func (l *laws) calm() {
 	l.must(l.in == nil || l.in.Name == "" || l.in.Name == l.o.Cluster, "an action under another cluster's name")
-	l.must(!l.in.Adopted() || l.d.Rule == "generation" || l.adopts(), "an action in a cluster that was not taken over")
+	l.must(!l.in.Adopted() || l.d.Rule == "generation" && !l.o.Store.Joining || l.adopts(), "an action in a cluster that was not taken over")
 	for _, h := range l.o.Hosts {
 		if l.in != nil && h.Intent != nil && h.Intent.Generation == l.in.Generation {
 			l.must(h.Intent.Nonce == l.in.Nonce, "an action between two foundings")

@@ -425,3 +425,31 @@ func TestJoiningIsOfAnAdoption(t *testing.T) {
 		t.Error("the cluster is ours")
 	}
 }
+
+// Where it cannot be read who joins, somebody may: the store does not count as read, so that nothing is made over its marker.
+func TestJoiningIsNotKnown(t *testing.T) {
+	store := memory.New()
+	folder := control.New(store, "c")
+	if err := folder.MarkForeign(t.Context(), cluster.Spec{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.6.16")}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := folder.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	look := func() (l look) {
+		l.readIntent(t.Context(), &Watcher{WatchOptions: WatchOptions{Control: folder}}, l)
+		return l
+	}
+	if l := look(); !l.view.Read || l.view.Joining {
+		t.Errorf("nobody joins: %+v", l.view)
+	}
+	store.Inject(func(_ context.Context, c memory.Call) memory.Fault {
+		if strings.Contains(c.Key, "joining") {
+			return memory.Fault{Err: errors.New("connection reset")}
+		}
+		return memory.Fault{}
+	})
+	if l := look(); l.view.Read || !l.view.Joining || len(l.gaps) != 1 {
+		t.Errorf("it is not known who joins: %+v, %v", l.view, l.gaps)
+	}
+}

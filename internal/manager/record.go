@@ -24,7 +24,7 @@ func (l *look) readIntent(ctx context.Context, w *Watcher, last look) {
 			l.gaps = append(l.gaps, cluster.Gap{Kind: cluster.GapStore, Detail: w.untriedWords()})
 		}
 		if marker && in.Adopted() {
-			l.readJoining(ctx, f, last)
+			l.readJoining(ctx, w)
 		}
 		if in == nil && !marker && !l.foreign {
 			l.readOrigin(ctx, w)
@@ -59,13 +59,14 @@ func (l *look) readOrigin(ctx context.Context, w *Watcher) {
 	l.view.Origin = o
 }
 
-// readJoining changes what people are told, and nothing else: where it cannot be read,
-// it is what it was.
-func (l *look) readJoining(ctx context.Context, f *control.Folder, last look) {
-	j, _, err := f.ReadJoining(ctx)
-	l.view.Joining = j != nil || l.view.Intent.Joins
+// readJoining looks whether hosts join a cluster that serves elsewhere. Without that the store
+// does not count as read: nothing says then that a generation may be made over its marker.
+func (l *look) readJoining(ctx context.Context, w *Watcher) {
+	j, _, err := w.Control.ReadJoining(ctx)
+	l.view.Joining = err != nil || j != nil || l.view.Intent.Joins
 	if err != nil {
-		l.view.Joining = last.view.Joining || l.view.Intent.Joins
+		l.failed, l.view.Read = !errors.Is(err, control.ErrMalformed), false
+		l.gaps = append(l.gaps, w.gap(err))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"etcdadm.io/internal/adoption"
+	"etcdadm.io/internal/control"
 )
 
 // besideForeign is a cluster of three that something else runs on x1 to x3, under load,
@@ -136,4 +137,82 @@ func TestForeignInPlace(t *testing.T) {
 			w.violate("the voters changed %d times", n)
 		}
 	})
+}
+
+// toJoin marks the store as one whose hosts are to join a cluster, as the operator does before it makes the first of them.
+func (w *World) toJoin() {
+	if err := control.New(w.store, clusterName).MarkToJoin(w.ctx, time.Now()); err != nil {
+		w.violate("mark the store: %v", err)
+	}
+}
+
+// tempted has a person ask for all that makes a generation, with a backup of the cluster that is to be joined at hand.
+func (w *World) tempted() (commands []string) {
+	a := w.Host("a")
+	d := w.command(a)
+	b, err := d.backUp(w.ctx, w.Host("x1").ID(), w.foreign.version, "by hand")
+	if err != nil {
+		w.violate("back up: %v", err)
+	}
+	a.typing.CompareAndSwap(d, nil)
+	d.end()
+	for _, o := range []order{restore(b.Name), recoverFrom(a), restore(b.Name, "b")} {
+		commands = append(commands, w.Queue(o))
+		w.apart()
+	}
+	return commands
+}
+
+// made says what was made of a generation while the cluster is to be joined, and of members that are not in it.
+func (w *World) made(when string) {
+	if in := w.recorded(); in != nil {
+		w.violate("%s, generation %d was made from %q", when, in.Generation, in.Source.Kind)
+	}
+	for _, m := range w.hosts() {
+		s, _ := m.state()
+		if p := m.running(); p != nil && !m.elsewhere && s.Local.Cluster != w.foreign.id {
+			w.violate("%s, host %s runs member %s of cluster %s", when, m.name, s.Local.Member, s.Local.Cluster)
+		}
+	}
+}
+
+// TestRule12NothingBesideAClusterToJoin: in the face of the marker that says so no daemon founds, restores or recovers: before a host
+// has joined and after, whatever spec and commands there are; also a newcomer, and one that has lost its volume. The commands end
+// with the record, and none of them is run.
+func TestRule12NothingBesideAClusterToJoin(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2) {
+		inWorld(t, Options{Seed: seed + 1}, func(w *World) {
+			w.besideForeign("a", "b", "c")
+			w.toJoin()
+			w.Spec(spec(3))
+			commands := w.tempted()
+			w.Halt(w.Host("b"))
+			w.Wipe(w.Host("b"))
+			w.Start(w.Host("b"))
+			w.Add("d")
+			w.run(4 * time.Minute)
+			w.made("before a host has joined")
+			for tries := 0; w.changed() == 0 && tries < 20; tries++ {
+				if err := w.adopts(w.Host("a"), 3, 20*time.Second); errors.Is(err, adoption.ErrRefused) {
+					w.violate("a does not join: %v", err)
+				}
+				w.run(time.Second)
+			}
+			commands = append(commands, w.tempted()...)
+			w.Halt(w.Host("c"))
+			w.Wipe(w.Host("c"))
+			w.Start(w.Host("c"))
+			w.run(4 * time.Minute)
+			w.made("with a host that has joined")
+			w.joined("a", "b", "c")
+			w.run(time.Minute)
+			w.only(1)
+			for _, name := range commands {
+				if e, ended := w.ended(name); !ended || e.Result == "done" {
+					w.violate("command %s ended: %t, %s: %s", name, ended, e.Result, e.Reason)
+				}
+			}
+		})
+	}
 }

@@ -54,6 +54,9 @@ func adopt(v *step.View) *decision.Decision {
 	return d
 }
 
+// giveUp is where a person reads how an adoption is given up.
+const giveUp = `docs/operations/predecessor.md, "To give up"`
+
 // lostMidway is the way out for a person whose cluster lost its majority while it
 // was being taken over: there is no record to go on from, so that only a backup is
 // left, beside which nothing of the cluster may be in sight (staysAdopted). Empty
@@ -61,6 +64,9 @@ func adopt(v *step.View) *decision.Decision {
 func lostMidway(v *step.View, c *cluster.Command, taken, waiting []*cluster.HostReport) string {
 	if len(taken) == 0 || len(waiting) > 0 || v.Seen && v.Roster.Linearizable {
 		return ""
+	}
+	if v.Obs.Store.Joining {
+		return fmt.Sprintf(". If the members that are missing are gone for good, only a backup is left: give the adoption up (%s), and begin a cluster with that", giveUp)
 	}
 	hosts := "a majority of the wanted hosts, empty ones"
 	if v.Spec != nil {
@@ -110,7 +116,7 @@ func notOurs(v *step.View, taken, waiting []*cluster.HostReport) (open []string)
 	}
 	for _, h := range taken {
 		if _, listed := v.Roster.Seat(h.Local.Member); !listed {
-			open = append(open, fmt.Sprintf("member %s of host %s is not listed any more: it was removed; give the host an empty data directory", h.Local.Member, h.Host))
+			open = append(open, fmt.Sprintf("member %s of host %s is not listed any more: it was removed; give the host an empty data directory, or in Kubernetes delete its claim and its pod", h.Local.Member, h.Host))
 		}
 	}
 	return open
@@ -146,11 +152,15 @@ func writeAdopted(v *step.View, taken []*cluster.HostReport) *decision.Decision 
 // host has anything of its cluster or is out of sight, and a majority of the wanted
 // hosts says so. The command is the person's word for hosts that nobody can name;
 // but the predecessor's own daemons read the same queue, and may be running
-// beside a single one of ours.
+// beside a single one of ours. A cluster that our hosts join serves elsewhere, whatever
+// they hold: its marker stays for every command, until that is given up.
 func StaysAdopted(v *step.View) (stays bool, why string) {
 	c := v.NextCommand()
-	if c == nil || v.Intent == nil {
+	switch {
+	case c == nil || v.Intent == nil:
 		return true, ""
+	case v.Obs.Store.Joining:
+		return true, fmt.Sprintf("; command %s is held, since it would make a second cluster beside the one that is joined. To have it run, give the adoption up first (%s), and queue it again", c.Name, giveUp)
 	}
 	empty := 0
 	for i := range v.Obs.Hosts {

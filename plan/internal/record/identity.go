@@ -54,8 +54,8 @@ func Identity(v *step.View) *decision.Decision {
 	}
 	if v.Unfounded() && v.Obs.Store.Read && v.Obs.Store.Marker || v.Intent.Adopted() {
 		if stays, why := StaysAdopted(v); stays {
-			if v.Obs.Store.Joining && v.NextCommand() == nil {
-				return decision.Wait(false, "predecessor", "", "etcdadm adopt --join is not finished, and no reachable host has a member of the cluster yet; nothing is changed: run it on each host that is to join")
+			if v.Obs.Store.Joining {
+				return decision.Wait(false, "predecessor", "", "etcdadm adopt --join is not finished, and no reachable host has a member of the cluster yet; nothing is changed: run it on each host that is to join{why}", why)
 			}
 			command := restoreAdopted(v)
 			if command != "" {
