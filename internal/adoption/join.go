@@ -58,6 +58,7 @@ type Join struct {
 	Count   int               // how many members of ours there shall be; zero: as was written down, else as many as there are
 	Keep    bool              // stop before the first removal
 	Of      cluster.ClusterID // the one that is meant; zero: whichever answers
+	Release cluster.Version   // of etcd, which a person asks for; zero: as the members run
 	Options map[string]string // of etcd, for the spec, where it does not say them
 	Hosts   []string          // peer URLs of hosts of ours: what is listed at one, and was not written down, was lost
 	Within  time.Duration
@@ -109,7 +110,7 @@ const lookEvery = 300 * time.Millisecond
 
 // Look is the scene of now.
 func (j *Join) Look(ctx context.Context) (*Scene, error) {
-	s := &Scene{Peer: j.URLs.Peer, Keep: j.Keep, Count: j.Count, Of: j.Of, Hosts: j.Hosts}
+	s := &Scene{Peer: j.URLs.Peer, Keep: j.Keep, Count: j.Count, Of: j.Of, Hosts: j.Hosts, Release: j.Release}
 	var before blob.ETag
 	var err error
 	if j.Folder != nil {

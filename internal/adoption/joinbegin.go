@@ -197,7 +197,7 @@ func (s *Scene) lost() *Step {
 			at = true
 		}
 		if at && !s.isOurs(m) {
-			return step(StepRefuse, m, "member %s is at a host of ours, and what the store says of this adoption does not have it: the store was lost, or put back. Remove the members at hosts of ours one by one (etcdctl member remove), while the others are a quorum by themselves; give those hosts empty data directories, and run this again", m.label())
+			return step(StepRefuse, m, "member %s is at a host of ours, and what the store says of this adoption does not have it: the store was lost, or put back. Remove the members at hosts of ours one by one (etcdctl member remove), while the others are a quorum by themselves; empty those hosts, and run this again (%s)", m.label(), howEmpty)
 		}
 	}
 	return nil
@@ -211,6 +211,8 @@ func (s *Scene) spec() *Step {
 	}
 	const line = "etcd-manager-ctl --backup-store=… --member-count=%d --etcd-version=%s configure-cluster"
 	switch {
+	case !s.Release.IsZero() && !s.Release.SameMinor(asked.EtcdVersion):
+		return step(StepRefuse, Seen{}, "the members run etcd %s, and etcd %s is asked for: set the version (spec.version, --etcd-version) to %[1]s, adopt, and then change it", asked.EtcdVersion, s.Release)
 	case s.SpecWhy != "":
 		return step(StepRefuse, Seen{}, "the spec in the store cannot be read (%s): write it, "+line, s.SpecWhy, asked.MemberCount, asked.EtcdVersion)
 	case s.Spec != nil && (s.Spec.MemberCount != asked.MemberCount || !slices.Contains(s.Versions(), s.Spec.EtcdVersion)):

@@ -164,12 +164,12 @@ func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
 	}
 	v := s.Version()
 	if _, has := j.release(s); !has && !v.IsZero() {
-		p.missing("this host has no etcd %s, which the members run: install it (etcdadm download %s), or name its directory with --release-dir", v, v)
+		p.missing("this host has no etcd %s, which the members run: install it (etcdadm download %s), or name its directory with --release-dir; a pod has those of its image and of spec.releases", v, v)
 	}
 	if s.Admission == nil {
 		for _, name := range []string{"data", "member"} {
 			if entries, err := os.ReadDir(filepath.Join(j.DataDir, name)); err == nil && len(entries) > 0 {
-				p.missing("%s holds %s already: give this host's daemon an empty data directory", j.DataDir, filepath.Join(name, entries[0].Name()))
+				p.missing("%s holds %s already, and a host that joins begins empty: empty it, and run this again (%s)", j.DataDir, filepath.Join(name, entries[0].Name()), howEmpty)
 			}
 		}
 	}
@@ -179,13 +179,13 @@ func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
 		}
 		for _, u := range m.PeerURLs {
 			if secure(u) != secure(j.URLs.Peer[0]) {
-				p.missing("member %s speaks at %s with its peers, and this host would at %s: both with TLS, or both without", m.label(), u, j.URLs.Peer[0])
+				p.missing("member %s speaks at %s with its peers, and this host would at %s: %s", m.label(), u, j.URLs.Peer[0], otherScheme(u))
 				return
 			}
 		}
 		for _, u := range m.ClientURLs {
 			if secure(u) != secure(j.URLs.Client[0]) {
-				p.missing("member %s serves clients at %s, and this host would at %s: both with TLS, or both without", m.label(), u, j.URLs.Client[0])
+				p.missing("member %s serves clients at %s, and this host would at %s: %s", m.label(), u, j.URLs.Client[0], otherScheme(u))
 				return
 			}
 		}
@@ -193,6 +193,14 @@ func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
 			p.missing("member %s is not reached at its peer URLs as this host's member would: %v", m.label(), err)
 		}
 	}
+}
+
+// otherScheme is what a person does where one side speaks TLS and the other does not.
+func otherScheme(theirs string) string {
+	if secure(theirs) {
+		return "both with TLS, or both without: give this host's daemon the authority that the members trust (--pki-dir)"
+	}
+	return "a host with TLS does not join members without. On a machine, start the daemon without (--insecure, --etcd-insecure). Pods always have TLS: in place of adopting it, restore a snapshot (etcdadm backup run --once, then an EtcdCluster with spec.bootstrap.restore), or begin with its volumes (spec.bootstrap.claims)"
 }
 
 // reach is nil, too, where the member has gone since the look, by itself or by another
@@ -258,7 +266,7 @@ func (j *Join) steps(ctx context.Context, p *Plan, s *Scene) {
 		p.step("the leading daemon writes the cluster's record; from then on it is one like any other")
 	}
 	p.step("what clients notice: one election at most, when leadership moves; whoever is connected to a member that goes has to connect to another. Before the removals give them our hosts' endpoints, this one's is %s: the old ones will not answer any more", strings.Join(j.URLs.Client, ","))
-	p.step("afterwards take away what ran the removed members (the unit, the static pod's manifest) before anything empties their directories: started anew on an empty one with the settings of their first start, they would found an empty cluster at the old endpoints")
+	p.step("afterwards take away what ran the removed members (the unit, the static pod's manifest, the StatefulSet) before anything empties their directories or volumes: started anew on an empty one with the settings of their first start, they would found an empty cluster at the old endpoints")
 }
 
 // settingsSteps are the settings that Run writes.

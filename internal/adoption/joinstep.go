@@ -31,6 +31,8 @@ type Scene struct {
 	Count   int
 	Spec    *cluster.Spec
 	SpecWhy string
+	// Release is the one that a person asks for; zero: whichever runs.
+	Release cluster.Version
 	// Old is that the backup is too old to go on with, and Moving that what was
 	// written down changed while the members were listed.
 	Old, Moving bool
@@ -141,11 +143,15 @@ func (s *Scene) gone(m Seen) string {
 	return "; if its host is gone for good (look there first): " + s.away(m)
 }
 
+// howEmpty is how a person has a host begin without what it held of its member. A pod has a volume, which nobody moves away: its claim
+// goes, and the operator makes another host.
+const howEmpty = "on a machine, move etcdadm and data out of its data directory; in Kubernetes, delete its claim and its pod (kubectl delete --wait=false pvc/HOST pod/HOST-0), and another host takes its place"
+
 // away is how a member that does not answer is removed by hand, and what that costs.
 func (s *Scene) away(m Seen) string {
 	after := ""
 	if s.isOurs(m) {
-		after = "; its host then begins with an empty data directory"
+		after = "; then empty its host: " + howEmpty
 	}
 	if m.Learner {
 		return fmt.Sprintf("etcdctl member remove %s, at any time, since a learner counts for no quorum%s", m.ID, after)
@@ -194,7 +200,7 @@ func (s *Scene) join() *Step {
 	own, listed := s.own()
 	a := s.Admission
 	if a != nil && a.Cluster != s.Cluster {
-		return step(StepRefuse, Seen{}, "this host's data directory was prepared for cluster %s: give it an empty one", a.Cluster)
+		return step(StepRefuse, Seen{}, "this host was prepared for cluster %s: empty it, and run this again (%s)", a.Cluster, howEmpty)
 	}
 	if listed && !own.Learner {
 		if a == nil || a.Member != 0 && a.Member != own.ID {
@@ -260,7 +266,7 @@ func (s *Scene) add() *Step {
 }
 
 func (s *Scene) wasRemoved() *Step {
-	return step(StepRefuse, Seen{}, "member %s of this host was removed: give the host an empty data directory (move %s away), and run this again", s.Admission.Member, "etcdadm and data")
+	return step(StepRefuse, Seen{}, "member %s of this host was removed: empty the host, and run this again (%s)", s.Admission.Member, howEmpty)
 }
 
 func (s *Scene) promote(own Seen) *Step {

@@ -74,7 +74,7 @@ func TestNext(t *testing.T) {
 		"admit":                     {func(s *Scene) { learner(s); s.Admission.Member = 0 }, StepAdmit, ""},
 		"add":                       {func(s *Scene) { s.Members, s.Admission = s.Members[:3], nil }, StepAdd, ""},
 		"add once more":             {func(s *Scene) { s.Members, s.Admission.Member = s.Members[:3], 0 }, StepAdd, ""},
-		"it was removed":            {func(s *Scene) { s.Members = s.Members[:3] }, StepRefuse, "empty data directory"},
+		"it was removed":            {func(s *Scene) { s.Members = s.Members[:3] }, StepRefuse, "empty the host"},
 		"wiped, learner":            {func(s *Scene) { learner(s); s.Admission, s.Members[3].Status = nil, nil }, StepRefuse, "etcdctl member remove"},
 		"wiped, voter":              {func(s *Scene) { s.Admission, s.Members[3].Status = nil, nil }, StepRefuse, "etcdctl member remove"},
 		"copied URLs, learner":      {func(s *Scene) { learner(s); s.Admission = nil }, StepRefuse, "another host's --peer-urls? Nothing is to be removed"},
@@ -103,6 +103,10 @@ func TestNext(t *testing.T) {
 			}
 		}, StepWait, "no member answers"},
 		"begin":           {func(s *Scene) { s.begin() }, StepBackup, ""},
+		"begin, a patch":  {func(s *Scene) { s.begin(); s.Release = cluster.MustVersion("3.6.17") }, StepBackup, ""},
+		"begin, a newer":  {func(s *Scene) { s.begin(); s.Release = cluster.MustVersion("3.7.3") }, StepRefuse, "to 3.6.16, adopt, and then"},
+		"begin, an older": {func(s *Scene) { s.begin(); s.Release = cluster.MustVersion("3.5.35") }, StepRefuse, "etcd 3.5.35 is asked for"},
+		"begun, a newer":  {func(s *Scene) { s.Release = cluster.MustVersion("3.7.3") }, StepRemove, ""},
 		"begin unhealthy": {func(s *Scene) { s.begin(); s.Members[1].Status.Healthy = false }, StepWait, "m2"},
 		"begin, learner":  {func(s *Scene) { s.begin(); s.Members[1].Learner = true }, StepRefuse, "learner"},
 		"begin in place":  {func(s *Scene) { s.begin(); s.Peer = []string{"http://f1"} }, StepRefuse, "in place"},
@@ -127,7 +131,7 @@ func TestNext(t *testing.T) {
 		"another is to add":      {gone, StepAdd, ""},
 		"old, and ours votes":    {func(s *Scene) { s.Old = true }, StepRemove, ""},
 		"another writes it":      {func(s *Scene) { gone(s); s.Joining.Foreign[0].ID, s.Moving = 77, true }, StepWait, "another run"},
-		"given up, not emptied":  {func(s *Scene) { s.Members = s.Members[:3]; s.Joining.Foreign[0].ID = 77 }, StepRefuse, "empty data directory"},
+		"given up, not emptied":  {func(s *Scene) { s.Members = s.Members[:3]; s.Joining.Foreign[0].ID = 77 }, StepRefuse, "empty the host"},
 		"given up, and unwell":   {func(s *Scene) { gone(s); s.Old = true; s.Members[1].Status = nil }, StepWait, "m2"},
 		"a late learner":         {func(s *Scene) { learner(s); s.Joining.Ours, s.Joining.Backup, s.Admission.Member = nil, "", 0 }, StepBackup, ""},
 		"a late learner, backed": {func(s *Scene) { learner(s); s.Joining.Ours = nil }, StepAdmit, ""},
@@ -171,7 +175,7 @@ func TestNext(t *testing.T) {
 		"ours is gone": {func(s *Scene) { s.Members[3].Status = nil }, StepWait, "member remove 4"},
 		"ours is gone before": {func(s *Scene) {
 			s.Joining.Members, s.Peer, s.Admission, s.Members[3].Status = 3, []string{"http://o2"}, nil, nil
-		}, StepWait, "3 of 3 are up; its host then"},
+		}, StepWait, "3 of 3 are up; then empty its host"},
 		"a foreign one is gone":  {func(s *Scene) { learner(s); s.Members[1].Status = nil }, StepWait, "2 of 2 are up"},
 		"it only says it is ill": {func(s *Scene) { learner(s); s.Members[1].Status.Healthy = false }, StepWait, ""},
 		"no quorum without it":   {func(s *Scene) { learner(s); s.Members[0].Status, s.Members[1].Status = nil, nil }, StepWait, "cannot be removed"},
@@ -677,5 +681,26 @@ func TestRunEndsInItsTime(t *testing.T) {
 	defer cancel()
 	if err := j.Run(ctx); !errors.Is(err, ErrAgain) {
 		t.Errorf("after %d looks: %v, want %v", f.looks, err, ErrAgain)
+	}
+}
+
+// A person who is refused for want of TLS is told what to do in place of it, and where another release is wanted, which one is adopted.
+func TestPlanSaysTheWayRound(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	j := w.host(1)
+	j.URLs = cluster.URLs{Peer: []string{"https://o1"}, Client: []string{"https://o1:1"}}
+	j.Release = cluster.MustVersion("3.7.3")
+	p, err := j.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := strings.Join(p.Missing, "\n")
+	for _, words := range []string{"spec.bootstrap.restore", "spec.bootstrap.claims", "to 3.6.16, adopt, and then change it"} {
+		if !strings.Contains(missing, words) {
+			t.Errorf("it says nothing of %q: %s", words, missing)
+		}
+	}
+	if j, _, err := j.Folder.ReadJoining(t.Context()); j != nil || err != nil || w.backups > 0 || len(w.members) != 3 {
+		t.Errorf("something was done: %+v, %v", j, err)
 	}
 }

@@ -83,20 +83,24 @@ func (j *joinFlags) clusterID() (cluster.ClusterID, error) {
 	return cluster.ClusterID(n), nil
 }
 
-// options are those of --option, by their names.
-func (j *joinFlags) spec() (map[string]string, error) {
-	if len(j.options) == 0 {
-		return nil, nil
+// spec is what is asked for beside what the members have: a release, zero where none is named, and settings by their names.
+func (j *joinFlags) spec() (release cluster.Version, options map[string]string, err error) {
+	if j.release != "" {
+		if release, err = cluster.ParseVersion(j.release); err != nil {
+			return release, nil, usage("as in --etcd-version=3.6.16", "--etcd-version: %w", err)
+		}
 	}
-	out := map[string]string{}
 	for _, o := range j.options {
 		name, value, is := strings.Cut(o, "=")
 		if !is || name == "" {
-			return nil, usage("as in --option=quota-backend-bytes=8589934592", "--option=%s is no setting with its value", o)
+			return release, nil, usage("as in --option=quota-backend-bytes=8589934592", "--option=%s is no setting with its value", o)
 		}
-		out[name] = value
+		if options == nil {
+			options = map[string]string{}
+		}
+		options[name] = value
 	}
-	return out, nil
+	return release, options, nil
 }
 
 // errInput is that whoever started the command is gone, as where kubectl exec was ended.

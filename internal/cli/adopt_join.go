@@ -30,6 +30,7 @@ type joinFlags struct {
 	releaseDirs        []string
 	recipients         []string
 	id                 string   // the cluster that is meant; empty: whichever answers
+	release            string   // of etcd, that is asked for; empty: as the members run
 	options            []string // for the spec
 	leaves             string   // directory of this host's certificates, which somebody else renews; empty: they are issued here
 	daemon             string   // how this host's daemon is started; empty: by the line that is printed
@@ -52,6 +53,7 @@ func (j *joinFlags) flags(c *cobra.Command) {
 	f.StringSliceVar(&j.releaseDirs, "release-dir", nil, "directory with etcd releases (repeatable)")
 	f.StringSliceVar(&j.recipients, "backup-recipient", nil, "with --join: public key of age that the backup is encrypted to (repeatable)")
 	f.StringVar(&j.id, "cluster-id", "", "with --join: the ID of the cluster that is meant, in hex; another one is refused")
+	f.StringVar(&j.release, "etcd-version", "", "with --join: the release of etcd that is wanted; members of another minor release are refused, and adopted with their own first")
 	f.StringArrayVar(&j.options, "option", nil, "with --join: a setting of etcd for the spec that is written, as NAME=VALUE (repeatable)")
 	f.StringSliceVar(&j.hosts, "host-url", nil, "with --join: peer URL of a host of ours, which cannot have joined unless the store says so (repeatable)")
 	f.BoolVar(&j.whileInput, "while-input", false, "with --join: end when standard input does, whose first line is the password where --password-file is /dev/stdin")
@@ -73,7 +75,7 @@ func (a *adoptFlags) runJoin(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	options, err := a.join.spec()
+	release, options, err := a.join.spec()
 	if err != nil {
 		return err
 	}
@@ -93,7 +95,7 @@ func (a *adoptFlags) runJoin(ctx context.Context, out io.Writer) error {
 	j := &adoption.Join{
 		DataDir: a.request.DataDir, URLs: a.join.urls, Count: a.join.members, Keep: a.join.keep, Within: a.join.wait,
 		Members: e, Has: a.hasRelease(ctx), Say: func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) },
-		Hosts: a.join.hosts, Daemon: cmp.Or(a.join.daemon, a.daemonWords(&adoption.Plan{URLs: a.join.urls})), Of: id, Options: options,
+		Hosts: a.join.hosts, Daemon: cmp.Or(a.join.daemon, a.daemonWords(&adoption.Plan{URLs: a.join.urls})), Of: id, Release: release, Options: options,
 	}
 	if err == nil {
 		j.Folder = control.New(record, a.name)

@@ -238,7 +238,7 @@ func (g *generator) heed(m *machine, said string) {
 		}
 		return
 	}
-	if strings.Contains(said, "give the host an empty data directory") {
+	if strings.Contains(said, "empty the host, and run this again") {
 		w.count("hosts emptied by a person")
 		w.Halt(m)
 		w.Wipe(m)

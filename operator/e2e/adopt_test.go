@@ -147,6 +147,7 @@ func TestAdopt(t *testing.T) {
 	}
 	w := a.old.load(slices.Concat(a.old.urls, ours))
 	a.patience = a.k.kubectlExec(t)
+	a.wrongVersion()
 	a.killed()
 	a.patch(`{"spec":{"hibernate":true}}`)
 	a.settled(time.Minute, "no host is stopped in the middle", a.waits("Adopting", "spec.hibernate waits"))
@@ -174,6 +175,19 @@ func TestAdopt(t *testing.T) {
 	if len(a.k.deleted) > 0 {
 		t.Errorf("stopped were %v", a.k.deleted)
 	}
+}
+
+// wrongVersion: an EtcdCluster of another minor release than the members' is refused before anything is written.
+func (a *takeOver) wrongVersion() {
+	a.patch(`{"spec":{"version":"3.6.16"}}`)
+	code, said := a.adopt("another minor release")
+	if code != 12 || !strings.Contains(said, "to 3.7.3, adopt, and then change it") {
+		a.t.Errorf("another minor release: %d, %s", code, said)
+	}
+	if j, _, err := record.Of(a.control(), nil).Folder("").ReadJoining(a.t.Context()); j != nil || err != nil {
+		a.t.Errorf("something was written: %+v, %v", j, err)
+	}
+	a.patch(`{"spec":{"version":"3.7.3"}}`)
 }
 
 // asksInVain: neither a backup nor a restore is handed to the daemons in the middle.

@@ -51,7 +51,7 @@ func TestPluginAdopts(t *testing.T) {
 		peers += fmt.Sprintf("--host-url=https://%s:2380 ", shape.Cluster{Namespace: ns, Name: "main"}.HostDNS(n))
 	}
 	line := func(n int, rest string) string {
-		return fmt.Sprintf(" exec -i main-%d-0 -c etcdadm -- /usr/bin/etcdadm adopt --join --data-dir=/var/lib/etcdadm --endpoints=https://a:2379,https://b:2379 --members=3 --wait=5m0s --while-input --cluster-id=ab "+
+		return fmt.Sprintf(" exec -i main-%d-0 -c etcdadm -- /usr/bin/etcdadm adopt --join --data-dir=/var/lib/etcdadm --endpoints=https://a:2379,https://b:2379 --members=3 --etcd-version=3.7.3 --wait=5m0s --while-input --cluster-id=ab "+
 			peers+
 			"--option=peer-skip-client-san-verification=true --option=quota-backend-bytes=8589934592%s\n", n, rest)
 	}

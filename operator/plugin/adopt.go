@@ -192,10 +192,13 @@ func joinedHosts(ctx context.Context, names shape.Cluster, m *corev1.ConfigMap) 
 	return numbers, nil
 }
 
-// means settles which cluster is meant: a person's word here and the one that was written before are the same, or nothing is done.
+// means settles which cluster is meant: a person's word here and those that were written before are the same, or nothing is done.
 func (a *adoption) means(ec *v1alpha1.EtcdCluster, written string) error {
 	_, named, _ := strings.Cut(written, " ")
 	if is := adopts(ec); is != nil {
+		if named != "" && is.ClusterID != "" && !sameID(named, is.ClusterID) {
+			return &failure{exitWaiting, fmt.Errorf("spec.bootstrap.adopt.clusterID is %s, and cluster %s is written down as the one that is meant", is.ClusterID, named), "until a host has joined, the operator takes the change up in a moment: run this again then. Else set it back: kubectl etcdadm status " + ec.Name}
+		}
 		named = cmp.Or(named, is.ClusterID)
 	}
 	is, err := strconv.ParseUint(cmp.Or(a.id, named, "0"), 16, 64)
@@ -209,6 +212,12 @@ func (a *adoption) means(ec *v1alpha1.EtcdCluster, written string) error {
 	return nil
 }
 
+func sameID(a, b string) bool {
+	first, err := strconv.ParseUint(a, 16, 64)
+	second, other := strconv.ParseUint(b, 16, 64)
+	return err == nil && other == nil && first == second
+}
+
 func adopts(ec *v1alpha1.EtcdCluster) *v1alpha1.Adopt {
 	if ec.Spec.Bootstrap == nil {
 		return nil
@@ -219,7 +228,7 @@ func adopts(ec *v1alpha1.EtcdCluster) *v1alpha1.Adopt {
 // inHost runs the command in a pod, whose daemon knows the rest.
 func (a *adoption) inHost(c *cobra.Command, ec *v1alpha1.EtcdCluster, pod string, password []byte, how string) error {
 	words := []string{"exec", "-i", pod, "-c", shape.ContainerName, "--", shape.Program, "adopt", "--join", "--data-dir=" + shape.DataDir,
-		"--endpoints=" + strings.Join(a.endpoints, ","), fmt.Sprintf("--members=%d", ec.Spec.Size), "--wait=" + a.wait.String(), "--while-input"}
+		"--endpoints=" + strings.Join(a.endpoints, ","), fmt.Sprintf("--members=%d", ec.Spec.Size), "--etcd-version=" + ec.Spec.Version, "--wait=" + a.wait.String(), "--while-input"}
 	if a.id != "" {
 		words = append(words, "--cluster-id="+a.id)
 	}

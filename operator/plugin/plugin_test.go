@@ -30,6 +30,7 @@ func TestWhichClusterIsMeant(t *testing.T) {
 		code                    int
 	}{
 		{"", "", "", "", 0}, {"ab", "", "", "ab", 0}, {"", "ca ab", "", "ab", 0}, {"", "ca", "ab", "ab", 0}, {"0ab", "ca ab", "", "0ab", 0},
+		{"", "ca ab", "0ab", "ab", 0}, {"", "ca ab", "cd", "", exitWaiting}, {"cd", "ca ab", "cd", "", exitWaiting},
 		{"cd", "ca ab", "", "", exitUnsafe}, {"cd", "ca", "ab", "", exitUnsafe}, {"main", "", "", "", 2}, {"0", "", "", "", 2},
 	} {
 		ec := &v1alpha1.EtcdCluster{}

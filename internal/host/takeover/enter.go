@@ -11,6 +11,9 @@ import (
 	"etcdadm.io/internal/host/work"
 )
 
+// rejoin is what a person does for a host that can not go on with what it has.
+const rejoin = "let the host rejoin with an empty data directory; in Kubernetes, delete its claim and its pod, and another host takes its place"
+
 // enter makes the first start of a member that was added for this host to a cluster
 // that something else runs. The answer is what that waits for; nil: for nothing.
 // Like a take-over it asks no leader, but the store. The caller runs a task.
@@ -18,13 +21,13 @@ func (t *TakeOver) enter(ctx context.Context, s record.State) *cluster.Predecess
 	a, err := t.Disk.Admission()
 	switch {
 	case err != nil:
-		return &cluster.Predecessor{Waits: err.Error(), Hint: "make the data directory readable, or run etcdadm adopt --join again"}
+		return &cluster.Predecessor{Waits: err.Error(), Hint: "make the data directory or volume readable, or run etcdadm adopt --join again"}
 	case a == nil || s.Floor() > 0:
 		return nil // none, or one that served
 	case a.Member != 0 && s.GaveUp(a.Member): // nothing of it lies here any more, so that the report names none
 		return &cluster.Predecessor{
 			Token: a.Token, Cluster: a.Cluster, Waits: fmt.Sprintf("this disk gave up member %s, whose data was lost or rolled back, and never starts it again", a.Member),
-			Hint: fmt.Sprintf("remove the member if it is still listed (etcdctl member remove %s), and let the host rejoin with an empty data directory", a.Member),
+			Hint: fmt.Sprintf("remove the member if it is still listed (etcdctl member remove %s), and %s", a.Member, rejoin),
 		}
 	}
 	report := &cluster.Predecessor{Token: a.Token, Cluster: a.Cluster, Member: a.Member}
@@ -63,7 +66,7 @@ func (t *TakeOver) launchAdmitted(ctx context.Context, s record.State, a *record
 	case a.Member == 0:
 		return l, "no member was added for this host yet", again
 	case slices.Contains(a.Known, a.Member):
-		return l, fmt.Sprintf("member %s existed before this host was prepared, so it is not this disk's", a.Member), "let the host rejoin with an empty data directory"
+		return l, fmt.Sprintf("member %s existed before this host was prepared, so it is not this disk's", a.Member), rejoin
 	case !member.SameSet(a.URLs.Peer, t.URLs.Peer):
 		return l, fmt.Sprintf("member %s was added with the peer URLs %v, this host listens at %v", a.Member, a.URLs.Peer, t.URLs.Peer), "give the daemon the command line that etcdadm adopt printed"
 	case !slices.Contains(t.Releases(), a.Version):
@@ -101,7 +104,7 @@ func (t *TakeOver) neverVoted(ctx context.Context, m cluster.MemberID) (why, hin
 		return fmt.Sprintf("whether member %s has voted cannot be read from the store: %v", m, err), "make the backup store readable for this host"
 	case promoted:
 		return fmt.Sprintf("member %s was promoted, and this disk has no log of it: the disk went back in time, or lost its data", m),
-			fmt.Sprintf("remove the member (etcdctl member remove %s), and let the host rejoin with an empty data directory", m)
+			fmt.Sprintf("remove the member (etcdctl member remove %s), and %s", m, rejoin)
 	}
 	return "", ""
 }
