@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,7 +52,7 @@ func (w *World) Adoption() Adoption {
 		return NoAdoption
 	case !ours:
 		return Awaited
-	case w.Joining != nil && w.Joining.Cluster == w.Intent.Cluster, w.Joining == nil && w.meant() != 0 && w.meant() == w.Intent.Cluster:
+	case w.Joining != nil && w.Joining.Cluster == w.Intent.Cluster, w.Joining == nil && w.Meant() != 0 && w.Meant() == w.Intent.Cluster:
 		return TakenOver
 	}
 	return Beside
@@ -65,12 +66,26 @@ func (w *World) trace() *Host {
 	return nil
 }
 
-// meant is the cluster that a person named; zero: none. What was written down first counts.
-func (w *World) meant() cluster.ClusterID {
-	if w.Record.AdoptsID == 0 && w.Want.Adopt != nil {
-		return w.Want.Adopt.Cluster
+// said is the cluster that the EtcdCluster names; zero: none.
+func (w *World) said() cluster.ClusterID {
+	if w.Want.Adopt == nil {
+		return 0
 	}
-	return w.Record.AdoptsID
+	return w.Want.Adopt.Cluster
+}
+
+// Meant is the cluster that a person named; zero: none. Before a host has joined one that is what the EtcdCluster says, and after
+// that what was written down.
+func (w *World) Meant() cluster.ClusterID {
+	if w.unjoined() {
+		return cmp.Or(w.said(), w.Record.AdoptsID)
+	}
+	return cmp.Or(w.Record.AdoptsID, w.said())
+}
+
+// unjoined says that by what is written no host has joined a cluster: each is written down before it does.
+func (w *World) unjoined() bool {
+	return w.Unread == "" && (w.Intent == nil || w.Intent.Adopted()) && (w.Joining == nil || w.Joining.Hosts == 0)
 }
 
 // Adopting reports whether the cluster is somebody else's yet, by what is written or is to be written.
@@ -92,8 +107,8 @@ func (w *World) toNote() string {
 	case w.Unread != "", a == NoAdoption, a == Beside:
 	case !w.Record.Adopts, w.Intent == nil && w.Joining == nil:
 		return "hosts are to join a cluster, or have, and that is not written down"
-	case w.Record.AdoptsID != w.meant():
-		return "the cluster that is meant is named now"
+	case w.Record.AdoptsID != w.Meant() && (w.unjoined() || w.Joining != nil && w.Joining.Cluster == w.Meant()):
+		return "the cluster that is meant is named, and no host has joined another one"
 	}
 	return ""
 }
@@ -141,11 +156,24 @@ func (w *World) strayed() Wait {
 		joined = fmt.Sprintf("hosts joined cluster %s", w.Joining.Cluster)
 	}
 	says := "Look at both: where this one is empty, its data is not the one that was to be adopted"
-	if w.Joining == nil && w.meant() == 0 {
+	if w.Joining == nil && w.Meant() == 0 {
 		says += "; where it is the one that was meant, set spec.bootstrap.adopt.clusterID to its ID"
 	}
 	return Wait{Code: Adopting, Sentence: fmt.Sprintf("the record is of cluster %s, and %s: a cluster was founded here beside the one that is to be adopted. It is not taken for that one, no spec is written, and no host is stopped. %s (docs/operator/reasons.md, Adopting)", w.Intent.Cluster, joined, says),
 		Command: w.Kubectl("get configmap " + cluster.ShellWord(w.Name+"-control") + " -o yaml")}
+}
+
+// copiedMidway is what a person does with a control object that was put back in the middle: nobody else has what it says, so that it
+// stays. It may be older than what hosts have done since, which the command finds in the member list.
+func (w *World) copiedMidway() Wait {
+	name := cluster.ShellWord(w.Name + "-control")
+	uid := fmt.Sprintf("$(%s)", w.Kubectl("get configmap "+name+" -o 'jsonpath={.metadata.uid}'"))
+	return Wait{
+		Code: RecordCopied,
+		Sentence: "the control object was copied, or put back, while a running cluster is being adopted: nothing is done here. Do not delete it: it alone says which hosts have joined. Where this is the cluster itself, and no other copy of it runs, mark it as its own, and go on with the adoption; " +
+			"in a copied namespace delete the EtcdCluster, which stops nothing elsewhere (docs/operator/copied.md)",
+		Command: w.Kubectl("annotate --overwrite configmap " + name + ` etcdadm.io/self="` + uid + `"`),
+	}
 }
 
 // AdoptCommand is what a person types to begin an adoption, or to go on with it.
@@ -182,14 +210,14 @@ func (w *World) adoptionWords() string {
 // written over what that cluster has.
 func (w *World) unlike(is cluster.ClusterID) string {
 	const stays = "until then the cluster stays as it was adopted"
-	if meant := w.meant(); meant != 0 && meant != is {
-		return fmt.Sprintf("the cluster has the ID %s, and the one that was named to be adopted is %s (spec.bootstrap.adopt.clusterID): look at both; %s", is, meant, stays)
+	if named := cmp.Or(w.said(), w.Record.AdoptsID); named != 0 && named != is {
+		return fmt.Sprintf("the cluster has the ID %s, and the one that was named to be adopted is %s (spec.bootstrap.adopt.clusterID, which can be changed only until a host has joined): set it to %[1]s, or make another EtcdCluster for %[2]s; %[3]s", is, named, stays)
 	}
 	if w.Spec == nil {
 		return ""
 	}
-	if was, want := w.Spec.EtcdVersion, w.Want.Spec.EtcdVersion; want.Compare(was) < 0 {
-		return fmt.Sprintf("the cluster runs etcd %s, and spec.version is %s: set it to %[1]s; %[3]s", was, want, stays)
+	if was, want := w.Spec.EtcdVersion, w.Want.Spec.EtcdVersion; want.Compare(was) < 0 || !want.SameMinor(was) {
+		return fmt.Sprintf("the cluster runs etcd %s, and spec.version is %s: set it to %[1]s, and change it once the cluster is adopted; %[3]s", was, want, stays)
 	}
 	var lacking []string
 	for _, name := range slices.Sorted(maps.Keys(w.Spec.Options)) {
@@ -203,9 +231,12 @@ func (w *World) unlike(is cluster.ClusterID) string {
 	return ""
 }
 
-// mayVote says that hosts may vote in a cluster that somebody else runs. Where the control object is lost, nobody knows.
+// mayVote says that hosts may vote in a cluster that somebody else runs. Where the control object is lost, nobody knows; one that was
+// put back may be older than what the daemons tell.
 func (w *World) mayVote() bool {
 	switch w.Adoption() {
+	case Awaited:
+		return w.tellVoters()
 	case UnderWay, Beside:
 		return w.Joining == nil || w.Joining.Hosts > 0
 	case Lost:

@@ -111,6 +111,8 @@ func (w *World) forbidden(d *Decision) bool {
 		d.do(Step{Kind: LetGo, Why: "the kind EtcdCluster is being deleted, which is no word about clusters: all runs on"})
 	case deleted && w.Record.Copied:
 		d.do(Step{Kind: LetGo, Why: "what is here is a copy of another cluster's"})
+	case w.Record.Copied && w.Adoption() != NoAdoption:
+		d.Waits = append(d.Waits, w.copiedMidway())
 	case w.Record.Copied:
 		d.wait(RecordCopied, "the control object was copied, or put back: nothing is done here. In a copied namespace make a new EtcdCluster, from a backup or from the copied claims. Where this is the cluster itself, delete its ConfigMap with the record (docs/operator/copied.md): its hosts write it back")
 	case w.Unread != "" && !deleted:

@@ -224,7 +224,7 @@ func neverElsewhere(t *rapid.T, w *World, s Step) {
 		t.Fatalf("something goes of a cluster that was taken over just now: %+v", s)
 	case w.adopted() && ends && !w.NamespaceEnds && (s.Kind.Takes() && s.Kind != LetGo && !w.Want.GivenUp || s.Kind == DropVolume && w.Hosts[slices.IndexFunc(w.Hosts, func(h Host) bool { return h.N == s.N })].Claim != ClaimLeaving):
 		t.Fatalf("something goes that may be all there is of a cluster: %+v", s)
-	case s.Adopted && (w.Joining == nil && w.meant() == 0 || w.Joining != nil && w.Joining.Cluster != w.Intent.Cluster):
+	case s.Adopted && (w.Joining == nil && w.Meant() == 0 || w.Joining != nil && w.Joining.Cluster != w.Intent.Cluster):
 		t.Fatalf("another cluster than the one that was joined is taken for it: %+v", s)
 	case s.Adopted && (w.Intent == nil || w.Intent.Adopted()):
 		t.Fatalf("an adoption is over without a record: %+v", s)

@@ -45,7 +45,8 @@ func adoptsID(said string) cluster.ClusterID {
 	return cluster.ClusterID(n)
 }
 
-// adopts is AnnotationAdopt as it is to be: what was written first counts, then what the EtcdCluster says, then what volumes have.
+// adopts is AnnotationAdopt as it is to be: the Secret that was written first, and the cluster that is meant. What only volumes have
+// counts where the control object is lost.
 func (s *sight) adopts() string {
 	said := s.control.Annotations[shape.AnnotationAdopt]
 	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
@@ -55,7 +56,10 @@ func (s *sight) adopts() string {
 	}
 	secret, id, _ := strings.Cut(said, " ")
 	if b := s.cluster.Spec.Bootstrap; b != nil && b.Adopt != nil {
-		secret, id = cmp.Or(secret, b.Adopt.Secret.Name), cmp.Or(id, b.Adopt.ClusterID)
+		secret = cmp.Or(secret, b.Adopt.Secret.Name)
+	}
+	if meant := s.world.Meant(); meant != 0 {
+		id = meant.String()
 	}
 	return strings.TrimSuffix(secret+" "+id, " ")
 }

@@ -67,26 +67,33 @@ func TestAdoptionIsRead(t *testing.T) {
 	}
 }
 
-// The cluster that is meant is kept where the adoption is written down, and the Secret where only volumes have it.
+// The cluster that is meant is written down, and can be named anew until a host has joined; the Secret is kept, also where only volumes
+// have it.
 func TestAdoptsIsKept(t *testing.T) {
 	for _, c := range []struct {
 		written, volume, secret, id, want string
+		joined                            int
 		meant                             cluster.ClusterID
 	}{
-		{"", "", "old-ca", "", "old-ca", 0},
-		{"", "", "old-ca", "ab", "old-ca ab", 0xab},
-		{"old-ca", "", "old-ca", "ab", "old-ca ab", 0xab},
-		{"old-ca ab", "", "", "", "old-ca ab", 0xab},
-		{"old-ca ab", "", "old-ca", "cd", "old-ca ab", 0xab},
-		{"", "old-ca ab", "", "", "old-ca ab", 0xab},
-		{"", "", "", "", "", 0},
+		{"", "", "old-ca", "", "old-ca", 0, 0},
+		{"", "", "old-ca", "ab", "old-ca ab", 0, 0xab},
+		{"old-ca", "", "old-ca", "ab", "old-ca ab", 0, 0xab},
+		{"old-ca ab", "", "", "", "old-ca ab", 0, 0xab},
+		{"old-ca ab", "", "old-ca", "cd", "old-ca cd", 0, 0xcd},
+		{"old-ca ab", "", "old-ca", "cd", "old-ca ab", 1, 0xab},
+		{"old-ca ab", "", "other", "cd", "old-ca cd", 0, 0xcd},
+		{"", "old-ca ab", "", "", "old-ca ab", 0, 0xab},
+		{"", "old-ca ab", "old-ca", "cd", "old-ca cd", 0, 0xcd},
+		{"", "", "", "", "", 0, 0},
 	} {
 		s := &sight{cluster: &v1alpha1.EtcdCluster{}, control: &corev1.ConfigMap{}, hosts: map[int]*hostObjects{1: {}, 2: {claim: &corev1.PersistentVolumeClaim{}}}}
 		s.control.Annotations = map[string]string{shape.AnnotationAdopt: c.written}
 		s.hosts[2].claim.Annotations = map[string]string{shape.AnnotationAdopt: c.volume}
 		if c.secret != "" {
 			s.cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Adopt: &v1alpha1.Adopt{Secret: v1alpha1.SecretName{Name: c.secret}, ClusterID: c.id}}
+			s.world.Want.Adopt = &decide.Adopt{Cluster: adoptsID(" " + c.id)}
 		}
+		s.world.Record.AdoptsID, s.world.Joining = adoptsID(c.written), &decide.Joining{Cluster: 0xab, Hosts: c.joined}
 		if got := s.adopts(); got != c.want || adoptsID(got) != c.meant {
 			t.Errorf("%+v: it is %q, of %s", c, got, adoptsID(got))
 		}

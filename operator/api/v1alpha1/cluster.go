@@ -52,7 +52,7 @@ type EtcdClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.claims) || has(self.backup)",message="backup.store is missing: bootstrap.claims puts a backup there of what the furthest claim has"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || has(self.backup)",message="backup.store is missing: bootstrap.adopt puts a backup there before the cluster is changed"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(oldSelf.bootstrap) || !has(oldSelf.bootstrap.adopt) || self.bootstrap.adopt.secret == oldSelf.bootstrap.adopt.secret",message="bootstrap.adopt.secret cannot be changed later: hosts have certificates of its authorities, and may have joined; make another EtcdCluster"
-// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(oldSelf.bootstrap) || !has(oldSelf.bootstrap.adopt) || !has(oldSelf.bootstrap.adopt.clusterID) || has(self.bootstrap.adopt.clusterID) && self.bootstrap.adopt.clusterID == oldSelf.bootstrap.adopt.clusterID",message="bootstrap.adopt.clusterID can be set later, and not changed: it names the cluster that hosts may have joined; make another EtcdCluster"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(oldSelf.bootstrap) || !has(oldSelf.bootstrap.adopt) || !has(oldSelf.bootstrap.adopt.clusterID) || has(self.bootstrap.adopt.clusterID)",message="bootstrap.adopt.clusterID cannot be taken away later: name the cluster that is meant"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(self.tls) || !has(self.tls.clients)",message="tls.clients cannot be set beside bootstrap.adopt: the cluster is adopted with the authority that its clients trust; set tls.clients once it is adopted, and take bootstrap away then"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(oldSelf.bootstrap) || has(self.bootstrap.adopt) == has(oldSelf.bootstrap.adopt)",message="bootstrap.adopt cannot be exchanged for another source later, nor another one for it: make another EtcdCluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.restore) || !has(self.bootstrap.restore.from) || !has(self.backup) || self.bootstrap.restore.from.store != self.backup.store",message="bootstrap.restore.from names backup.store itself: leave from out"
@@ -406,7 +406,7 @@ type Adopt struct {
 	// It is read once, as the cluster's own authorities are made.
 	Secret SecretName `json:"secret"`
 	// ClusterID is the ID of the cluster that is meant, in hex, such as cdf818194e3a8c32. Another one is refused. It can be set later,
-	// and is fixed then.
+	// and changed until a host has joined a cluster.
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]+$')",message="bootstrap.adopt.clusterID is hex without 0x, as etcdctl prints it with --hex, such as cdf818194e3a8c32"
 	// +optional
