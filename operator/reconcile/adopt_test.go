@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -97,5 +98,14 @@ func TestAdoptsIsKept(t *testing.T) {
 		if got := s.adopts(); got != c.want || adoptsID(got) != c.meant {
 			t.Errorf("%+v: it is %q, of %s", c, got, adoptsID(got))
 		}
+	}
+}
+
+// What a person is told to write on a control object that was put back is what makes it the cluster's own.
+func TestOwnMark(t *testing.T) {
+	w := decide.World{Namespace: "team", Name: "main", Record: decide.Record{There: true, Copied: true, Adopts: true}}
+	d := decide.Next(w)
+	if len(d.Waits) != 1 || d.Waits[0].Code != decide.RecordCopied || !strings.Contains(d.Waits[0].Command, "configmap main-control "+shape.AnnotationSelf+"=") {
+		t.Errorf("it says %+v", d.Waits)
 	}
 }
