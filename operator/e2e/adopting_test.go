@@ -14,6 +14,7 @@ import (
 	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/authority"
+	"etcdadm.io/operator/reconcile"
 	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,7 @@ func TestPluginAdopts(t *testing.T) {
 	files, err := authority.Create(time.Now())
 	must(t, err)
 	must(t, h.c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "old-ca"}, Data: map[string][]byte{"tls.crt": files["etcd-peers-ca.crt"], "tls.key": files["etcd-peers-ca.key"]}}))
-	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", plain+`, options: {quota-backend-bytes: "8589934592"}, backup: {store: "s3://b/`+ns+`"}, bootstrap: {adopt: {secret: {name: old-ca}, clusterID: ab}}`))))
+	must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster("main", plain+`, options: {quota-backend-bytes: "8589934592"}, backup: {store: "s3://b/`+ns+`"}, bootstrap: {adopt: {secret: {name: old-ca}, clusterID: abc}}`))))
 	must(t, h.settle(r, "the hosts run", func() error {
 		if n := len(h.runs()); n != 3 {
 			return fmt.Errorf("%d hosts run", n)
@@ -57,6 +58,10 @@ func TestPluginAdopts(t *testing.T) {
 	}
 	calls := func(out string) int { return strings.Count(out, " exec -i ") }
 
+	h.corrected(r, func() (int, string) {
+		code, _, errs := run("", "--dry-run")
+		return code, errs
+	})
 	code, out, errs := run("", "--dry-run")
 	if code != 0 || calls(out) != 1 || !strings.Contains(out, line(1, " --dry-run")) {
 		t.Errorf("a dry run: %d, %s%s", code, out, errs)
@@ -87,6 +92,26 @@ func TestPluginAdopts(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// corrected has a person correct the ID of the cluster that is meant. Nothing is run before that is written down, and volumes have it.
+func (h *hand) corrected(r *reconcile.Reconciler, run func() (code int, errs string)) {
+	h.patch(`{"spec":{"bootstrap":{"adopt":{"clusterID":"ab"}}}}`)
+	if code, errs := run(); code != 13 || !strings.Contains(errs, "cluster abc is written down") {
+		h.t.Errorf("before it is written down: %d, %s", code, errs)
+	}
+	must(h.t, h.settle(r, "the ID is corrected", func() error {
+		claims := &corev1.PersistentVolumeClaimList{}
+		must(h.t, h.c.List(h.t.Context(), claims, client.InNamespace(h.ns)))
+		said := []string{h.control().Annotations[shape.AnnotationAdopt]}
+		for _, c := range claims.Items {
+			said = append(said, c.Annotations[shape.AnnotationAdopt])
+		}
+		if strings.Join(said, ", ") != "old-ca ab, old-ca ab, old-ca ab, old-ca ab" {
+			return fmt.Errorf("it is %q", said)
+		}
+		return nil
+	}))
 }
 
 // A cluster that is to adopt none is left alone.

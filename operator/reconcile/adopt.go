@@ -64,25 +64,35 @@ func (s *sight) adopts() string {
 	return strings.TrimSuffix(secret+" "+id, " ")
 }
 
-// noteAdoption writes down that a running cluster is to be adopted, with the marker in the face of which nobody founds.
+// noteAdoption writes down that a running cluster is to be adopted, with the marker in the face of which nobody founds. Volumes that say
+// otherwise which cluster is meant come first: they are what is left where the control object is lost.
 func (r *Reconciler) noteAdoption(ctx context.Context, s *sight) error {
+	said := s.adopts()
+	if err := r.markVolumes(ctx, s, &said); err != nil {
+		return err
+	}
 	return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
-		annotations[shape.AnnotationAdopt] = s.adopts()
+		annotations[shape.AnnotationAdopt] = said
 		return f.MarkToJoin(ctx, r.now())
 	})
 }
 
 // adoptedNow takes from the volumes what says that they are made for an adoption. It comes before the control object says so.
 func (r *Reconciler) adoptedNow(ctx context.Context, s *sight) error {
+	return r.markVolumes(ctx, s, nil)
+}
+
+// markVolumes writes AnnotationAdopt on the volumes that have it, and say something else; nil takes it away.
+func (r *Reconciler) markVolumes(ctx context.Context, s *sight, said *string) error {
 	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
 		c := s.hosts[n].claim
 		if c == nil {
 			continue
 		}
-		if _, is := c.Annotations[shape.AnnotationAdopt]; !is {
+		if was, is := c.Annotations[shape.AnnotationAdopt]; !is || said != nil && was == *said {
 			continue
 		}
-		if err := r.Writer.Mark(ctx, c, nil, map[string]*string{shape.AnnotationAdopt: nil}); err != nil {
+		if err := r.Writer.Mark(ctx, c, nil, map[string]*string{shape.AnnotationAdopt: said}); err != nil {
 			return err
 		}
 	}
