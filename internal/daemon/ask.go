@@ -193,7 +193,7 @@ func (k *certs) problems() []cluster.Problem {
 // empty: of none. The caller holds mu.
 func (k *certs) endsFirst(now time.Time) (first, left string) {
 	for name, leaf := range k.leaves {
-		if !leaf.NotAfter.Before(lastEnd(k.cas, leaf)) { // none that lasts longer could be issued, which is told of elsewhere
+		if !leaf.NotAfter.Before(lastEnd(k.cas, leaf, k.behind[name])) { // none that lasts longer could be issued, which is told of elsewhere
 			continue
 		}
 		if _, life := pki.Life(leaf); leaf.NotAfter.Sub(now) < life/3 && (first == "" || leaf.NotAfter.Before(k.leaves[first].NotAfter)) {
@@ -228,15 +228,15 @@ func orNever(err error) string {
 	return err.Error()
 }
 
-// lastEnd is when the last certificate ends of the authority that signed a leaf; where none of them did, of all.
-func lastEnd(cas *pki.Authorities, leaf *x509.Certificate) (last time.Time) {
-	all := cas.Expiries()
+// lastEnd is when the last certificate ends that who signed a leaf may sign, also where others are to follow him; where nobody here
+// signed it, with the last authority. behind is what the leaf's file shows behind it.
+func lastEnd(cas *pki.Authorities, leaf *x509.Certificate, behind []*x509.Certificate) (last time.Time) {
 	for _, a := range cas.All() {
-		if a.Signed(leaf) {
-			all = a.Expiries()
+		if end := a.LastEnd(leaf, behind); !end.IsZero() {
+			return end
 		}
 	}
-	for _, e := range all {
+	for _, e := range cas.Expiries() {
 		if e.NotAfter.After(last) {
 			last = e.NotAfter
 		}

@@ -57,10 +57,11 @@ type certs struct {
 	mu       sync.Mutex       // guards what follows; never held over a write, since reports and observations ask for it
 	cas      *pki.Authorities // nil: neither side uses TLS
 	expiries map[string]time.Time
-	leaves   map[string]*x509.Certificate // those that this host keeps, as they are
-	said     map[string]time.Time         // what went wrong, and when that was said last
-	facts    *cluster.HostAuthorities     // replaced, never changed
-	overdue  map[string]error             // why a certificate that is due could not be renewed
+	leaves   map[string]*x509.Certificate   // those that this host keeps, as they are
+	behind   map[string][]*x509.Certificate // what their files have behind them
+	said     map[string]time.Time           // what went wrong, and when that was said last
+	facts    *cluster.HostAuthorities       // replaced, never changed
+	overdue  map[string]error               // why a certificate that is due could not be renewed
 
 	follows rotation      // set before run
 	epoch   atomic.Uint64 // grows with each change of whom this host trusts
@@ -77,7 +78,7 @@ func newCerts(c *Config, id cluster.HostID, etcdEnv []string, log *slog.Logger) 
 	}
 	k := &certs{
 		cluster: c.ClusterName, host: id, dataDir: c.DataDir, life: life, etcdTLS: !c.EtcdInsecure,
-		pkiDir: c.AuthoritiesDir(), given: c.LeavesDir != "", keys: keys, etcdEnv: etcdEnv, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, said: map[string]time.Time{}, overdue: map[string]error{},
+		pkiDir: c.AuthoritiesDir(), given: c.LeavesDir != "", keys: keys, etcdEnv: etcdEnv, log: log, expiries: map[string]time.Time{}, leaves: map[string]*x509.Certificate{}, behind: map[string][]*x509.Certificate{}, said: map[string]time.Time{}, overdue: map[string]error{},
 		addresses: signing.Names(string(id), c.Address, c.DNSSuffix),
 	}
 	if c.Insecure && c.EtcdInsecure {
@@ -251,7 +252,7 @@ func (k *certs) ensureBy(name, dir string, names pki.Names, a *pki.Authority, r 
 func (k *certs) keeps(name string, pair *pki.Keypair) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.expiries[name], k.leaves[name] = pair.Leaf().NotAfter, pair.Leaf()
+	k.expiries[name], k.leaves[name], k.behind[name] = pair.Leaf().NotAfter, pair.Leaf(), pair.Behind()
 }
 
 // failed says what went wrong, unless the same was said within renewEvery: looks are

@@ -128,10 +128,83 @@ func TestLeavesThatEndWithTheirAuthority(t *testing.T) {
 	if p := k.problems(); len(p) > 0 {
 		t.Errorf("%+v", p)
 	}
+	next := *c // of another key, to which a rotation goes
+	next.SerialNumber, next.NotAfter = big.NewInt(6), now.Add(1000*time.Hour)
+	nextKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cas.Clients = load(own, sign(&next, &next, nextKey.Public(), nextKey))
+	if p := k.problems(); len(p) > 0 {
+		t.Errorf("while the next authority is trusted as well: %+v", p)
+	}
 	lasting := *c
 	lasting.SerialNumber, lasting.NotAfter = big.NewInt(5), now.Add(1000*time.Hour)
 	cas.Clients = load(own, sign(&lasting, &lasting, key.Public(), key))
 	if p := k.problems(); len(p) != 1 || p[0].Code != "not-renewed" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// A leaf that ends with what stands between its authority and the issuer, or with the issuer's own certificate where that is trusted, is
+// not told as not renewed.
+func TestLeavesThatEndWithWhatIsShown(t *testing.T) {
+	now := time.Now()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nextKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := func(name string, ends time.Duration, by *x509.Certificate, public *ecdsa.PrivateKey, with *ecdsa.PrivateKey) *x509.Certificate {
+		c := &x509.Certificate{Subject: pkix.Name{CommonName: name}, SerialNumber: big.NewInt(int64(ends)), IsCA: name != "root", BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotBefore: now.Add(-10 * time.Hour), NotAfter: now.Add(ends)}
+		if by == nil {
+			by = c
+		}
+		der, err := x509.CreateCertificate(rand.Reader, c, by, public.Public(), with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	const first, later = time.Hour, 1000 * time.Hour
+	for _, test := range []struct {
+		between, top     time.Duration
+		shown, topIsHere bool
+		told             bool
+	}{
+		{between: first, top: later, shown: true},
+		{between: first, top: later, told: true},
+		{between: later, top: first, shown: true, topIsHere: true},
+		{between: later, top: first, shown: true, told: true},
+		{between: later, top: later, shown: true, topIsHere: true, told: true},
+	} {
+		top := made("corp", test.top, nil, key, key)
+		between := made("issuing", test.between, top, nextKey, key)
+		own := made(pki.ClientsCA, later, between, key, nextKey)
+		leaf := made("root", first, own, nextKey, key)
+		r := newRenewer(t)
+		dir, bundle := t.TempDir(), pki.CertificatePEM(own)
+		if test.topIsHere {
+			bundle += pki.CertificatePEM(top)
+		}
+		r.write(filepath.Join(dir, pki.ClientsCA+".crt"), []byte(bundle))
+		cas := *r.cas
+		if cas.Clients, err = pki.LoadAuthority(dir, pki.ClientsCA, now); err != nil {
+			t.Fatal(err)
+		}
+		k := &certs{cas: &cas, given: true, leaves: map[string]*x509.Certificate{leafServer: leaf}, behind: map[string][]*x509.Certificate{}}
+		if test.shown {
+			k.behind[leafServer] = []*x509.Certificate{own, between}
+		}
+		if p := k.problems(); len(p) > 0 != test.told {
+			t.Errorf("%+v: %+v", test, p)
+		}
 	}
 }

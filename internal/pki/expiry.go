@@ -1,7 +1,9 @@
 package pki
 
 import (
+	"crypto/x509"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -33,6 +35,32 @@ func (a *Authority) Expiries() []Expiry {
 		}
 	}
 	return all
+}
+
+// LastEnd is when the last leaf ends that may still be issued by who signed this one: with its certificate, of several for one key with
+// the one that lasts, and before that with who signed that, as far as it is in the bundle or among others. Zero: nobody of the bundle
+// signed the leaf.
+func (a *Authority) LastEnd(leaf *x509.Certificate, others []*x509.Certificate) time.Time {
+	return lastEnd(leaf, a.bundle, slices.Concat(a.bundle, others))
+}
+
+func lastEnd(c *x509.Certificate, by, all []*x509.Certificate) (last time.Time) {
+	for _, s := range by {
+		if c.CheckSignatureFrom(s) != nil {
+			continue
+		}
+		end := s.NotAfter
+		if s.CheckSignatureFrom(s) != nil {
+			above := slices.DeleteFunc(slices.Clone(all), s.Equal)
+			if first := lastEnd(s, above, above); !first.IsZero() && first.Before(end) {
+				end = first
+			}
+		}
+		if end.After(last) {
+			last = end
+		}
+	}
+	return last
 }
 
 // Expiry is when the leaf ends, under the given name.

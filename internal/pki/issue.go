@@ -16,12 +16,16 @@ import (
 
 // Keypair is a leaf certificate with its private key. It never changes.
 type Keypair struct {
-	leaf *x509.Certificate
-	key  crypto.Signer
+	leaf   *x509.Certificate
+	behind []*x509.Certificate // in its file
+	key    crypto.Signer
 }
 
 // Leaf is the certificate; nil: there is none yet, see Candidate. It must not be changed.
 func (k *Keypair) Leaf() *x509.Certificate { return k.leaf }
+
+// Behind are the certificates that the leaf's file has behind it, as it was read. They must not be changed.
+func (k *Keypair) Behind() []*x509.Certificate { return k.behind }
 
 // TLS is the pair as crypto/tls wants it.
 func (k *Keypair) TLS() *tls.Certificate {

@@ -188,7 +188,7 @@ func (p pairFiles) read() (had *Keypair, keyErr, certErr error) {
 	if data, certErr = readFile(p.cert()); certErr == nil {
 		var certs []*x509.Certificate
 		if certs, certErr = parseCertificates(data); certErr == nil {
-			had.leaf = certs[0]
+			had.leaf, had.behind = certs[0], certs[1:]
 		}
 	}
 	return had, keyErr, certErr
