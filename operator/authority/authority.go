@@ -113,6 +113,10 @@ func Issue(authorities, had Files, h Host, now time.Time) (Files, time.Time, err
 		if err != nil {
 			return err
 		}
+		shown, _, err := signers(dir, all.Clients)
+		if err != nil {
+			return err
+		}
 		return within(had, func(out string) error {
 			if err := vouch(all, out, now); err != nil {
 				return err
@@ -129,8 +133,8 @@ func Issue(authorities, had Files, h Host, now time.Time) (Files, time.Time, err
 				if err != nil {
 					return err
 				}
-				if chain := authorities[chainFile]; chain != nil && l.of(all) == all.Clients {
-					if err := os.WriteFile(filepath.Join(out, l.name+".crt"), chained(done.Pair.Leaf(), chain), 0o600); err != nil {
+				if l.of(all) == all.Clients {
+					if err := os.WriteFile(filepath.Join(out, l.name+".crt"), chained(done.Pair.Leaf(), shown), 0o600); err != nil {
 						return err
 					}
 				}

@@ -143,8 +143,13 @@ func Take(files Files, answer Answer, h Host, now time.Time) (*Signed, error) {
 	if err := s.way(slices.DeleteFunc(all, s.own.Equal), tops, h, now); err != nil {
 		return nil, err
 	}
-	if err := lasts(now, s.all()...); err != nil {
+	if err := lasts(now, s.between...); err != nil {
 		return nil, err
+	}
+	if s.trusted { // else nobody goes by it whom the operator gives certificates
+		if err := lasts(now, s.top); err != nil {
+			return nil, err
+		}
 	}
 	if n := len(encode(s.all()...)); len(s.all()) > longestWay || n > largestWay {
 		return nil, unfit("the way to the issuer's own certificate is of %d certificates, and %d KiB", len(s.all()), n>>10)
@@ -304,9 +309,10 @@ func Found(by *Signed, now time.Time) (Files, error) {
 	return files, err
 }
 
-// load is pki.Load, and of the zero time pki.LoadUndated, where the clients' authority ends with the first of those that signed it.
+// load is pki.Load, and of the zero time pki.LoadUndated, where the clients' authority ends with the first of those that are shown
+// with it, and with the issuer's own certificate where that is trusted.
 //
-// Errors: as of pki.Load; ErrForeign where what is shown behind its leaves is not its own, as after an edit.
+// Errors: as of pki.Load; ErrForeign where what is to be shown behind its leaves cannot be read, as after an edit.
 func load(dir string, now time.Time) (*pki.Authorities, error) {
 	all, err := pki.LoadUndated(dir)
 	if !now.IsZero() {
@@ -315,25 +321,13 @@ func load(dir string, now time.Time) (*pki.Authorities, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ends time.Time
-	for _, name := range []string{chainFile, issuerFile} {
-		signers, err := pki.ReadCertificates(filepath.Join(dir, name))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case errors.Is(err, pki.ErrPEM), err == nil && name == chainFile && !signers[0].Equal(all.Clients.Signing()):
-			return nil, fmt.Errorf("%s: %w", name, ErrForeign)
-		case err != nil:
-			return nil, err
-		}
-		for _, c := range signers {
-			if ends.IsZero() || c.NotAfter.Before(ends) {
-				ends = c.NotAfter
-			}
-		}
+	shown, own, err := signers(dir, all.Clients)
+	if err != nil {
+		return nil, err
 	}
-	if !ends.IsZero() {
-		all.Clients = all.Clients.Until(ends)
+	own = slices.DeleteFunc(own, func(c *x509.Certificate) bool { return !all.Clients.Trusts(c) })
+	if ends := append(shown, own...); len(ends) > 0 {
+		all.Clients = all.Clients.Until(slices.MinFunc(ends, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter)
 	}
 	if !now.IsZero() {
 		err = all.Clients.Check(now)
@@ -341,9 +335,30 @@ func load(dir string, now time.Time) (*pki.Authorities, error) {
 	return all, err
 }
 
+// signers are what the clients' authority shows behind its leaves, itself first, and the issuer's own certificate; none where it signs
+// itself. What lies there of a former one is nobody's: an operator of before issuers leaves it beside the next one.
+//
+// Errors: ErrForeign: it cannot be read.
+func signers(dir string, a *pki.Authority) (shown, own []*x509.Certificate, err error) {
+	read := func(name string) []*x509.Certificate {
+		all, failed := pki.ReadCertificates(filepath.Join(dir, name))
+		switch {
+		case errors.Is(failed, pki.ErrPEM):
+			err = errors.Join(err, fmt.Errorf("%s: %w", name, ErrForeign))
+		case !errors.Is(failed, fs.ErrNotExist):
+			err = errors.Join(err, failed)
+		}
+		return all
+	}
+	if shown = read(chainFile); len(shown) == 0 || !shown[0].Equal(a.Signing()) {
+		return nil, nil, err
+	}
+	return shown, read(issuerFile), err
+}
+
 // chained is a leaf's file with what its authority shows behind it.
-func chained(leaf *x509.Certificate, chain []byte) []byte {
-	return slices.Concat([]byte(pki.CertificatePEM(leaf)), chain)
+func chained(leaf *x509.Certificate, shown []*x509.Certificate) []byte {
+	return slices.Concat([]byte(pki.CertificatePEM(leaf)), encode(shown...))
 }
 
 // join has the certificates of both, each once.

@@ -105,7 +105,9 @@ func TestTake(t *testing.T) {
 	flat.MaxPathLen, flat.MaxPathLenZero = 0, true
 	narrow := named("issuing")
 	narrow.PermittedDNSDomains, narrow.PermittedDNSDomainsCritical = []string{"example.org"}, true
+	ending := newSigner(t, named("root"), until(named("issuing"), at.Add(LeastLife-time.Second)))
 	short, flatIssuer, narrowIssuer := newSigner(t, until(named("root"), at.Add(LeastLife-time.Second)), named("issuing")), newSigner(t, named("root"), flat), newSigner(t, named("root"), narrow)
+	trusted := map[string]bool{"a root that ends, and is trusted": true}
 	by := func(s *signer) []byte { return encode(sign(t, named("etcd-clients-ca"), public, s.ca, s.key), s.ca) }
 	for name, test := range map[string]struct {
 		certificate, ca []byte
@@ -124,14 +126,16 @@ func TestTake(t *testing.T) {
 		"a second too short":               {encode(sign(t, until(named("etcd-clients-ca"), at.Add(LeastLife-time.Second)), public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "30d are needed"},
 		"ended":                            {encode(sign(t, until(named("etcd-clients-ca"), at.Add(-time.Minute)), public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "30d are needed"},
 		"later":                            {encode(sign(t, late, public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "is not valid before"},
-		"a root that ends":                 {by(short), encode(short.root), "30d are needed"},
+		"a root that ends, and is trusted": {by(short), encode(short.root), "30d are needed"},
+		"a root that ends":                 {by(short), encode(short.root), ""},
+		"one between that ends":            {by(ending), encode(ending.root), "30d are needed"},
 		"a stranger's root":                {encode(good, issuer.ca), encode(newSigner(t, named("root"), named("issuing")).root), "would not trust the members"},
 		"one between is missing":           {encode(good), encode(issuer.root), "would not trust the members"},
 		"an issuer of leaves alone":        {by(flatIssuer), encode(flatIssuer.root), "would not trust the members"},
 		"an issuer for other names":        {by(narrowIssuer), encode(narrowIssuer.root), "would not trust the members"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Take(files, Answer{Certificate: test.certificate, Own: test.ca}, host, at)
+			got, err := Take(files, Answer{Certificate: test.certificate, Own: test.ca, Trusted: trusted[name]}, host, at)
 			switch {
 			case test.says == "" && err != nil:
 				t.Error(err)
@@ -264,15 +268,37 @@ func showsAll(t *testing.T, leaves Files, issuer *signer) {
 	}
 }
 
-// An authority ends with the first of those that signed it, its leaves likewise, two thirds of its life are those of that; and leaves
-// that end with it are not renewed for nothing.
-func TestIssuerThatEnds(t *testing.T) {
+// An authority ends with the first of those that are verified with it: what it shows, and the issuer's own certificate where that is
+// trusted. What nobody trusts ends for itself.
+func TestWhoseEndCounts(t *testing.T) {
 	end := at.Add(90 * 24 * time.Hour)
-	root := named("root")
-	root.NotAfter = end
-	issuer := newSigner(t, root, named("issuing"))
+	ends := func(name string, it bool) x509.Certificate {
+		c := named(name)
+		if it {
+			c.NotAfter = end
+		}
+		return c
+	}
+	for _, test := range []struct{ root, between, trusted, ends bool }{
+		{root: true}, {root: true, trusted: true, ends: true}, {between: true, ends: true}, {between: true, trusted: true, ends: true}, {trusted: true},
+	} {
+		made := byIssuer(t, newSigner(t, ends("root", test.root), ends("issuing", test.between)), test.trusted)
+		is, err := Describe(made)
+		if err != nil || is.Ends.Equal(end) != test.ends {
+			t.Errorf("%+v: it ends at %s: %v", test, is.Ends, err)
+		}
+		leaves, _, err := Issue(made, nil, host, end.Add(-time.Hour))
+		if err != nil || leafOf(t, leaves, "server.crt").NotAfter.Equal(end) != test.ends {
+			t.Errorf("%+v: a leaf ends at %s: %v", test, leafOf(t, leaves, "server.crt").NotAfter, err)
+		}
+	}
+}
+
+// byIssuer are the first authorities of a cluster, of which an issuer signed the clients'.
+func byIssuer(t *testing.T, issuer *signer, trusted bool) Files {
+	t.Helper()
 	files, public := asked(t, nil)
-	by, err := Take(files, Answer{Certificate: encode(sign(t, named("etcd-clients-ca"), public, issuer.ca, issuer.key), issuer.ca), Own: encode(issuer.root)}, host, at)
+	by, err := Take(files, Answer{Certificate: encode(sign(t, named("etcd-clients-ca"), public, issuer.ca, issuer.key), issuer.ca), Own: encode(issuer.root), Trusted: trusted}, host, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,6 +306,16 @@ func TestIssuerThatEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return made
+}
+
+// Leaves end with their authority, two thirds of whose life are those up to its end; and leaves that end with it are not renewed for
+// nothing.
+func TestIssuerThatEnds(t *testing.T) {
+	end := at.Add(90 * 24 * time.Hour)
+	between := named("issuing")
+	between.NotAfter = end
+	made := byIssuer(t, newSigner(t, named("root"), between), false)
 	is, err := Describe(made)
 	if err != nil || !is.Ends.Equal(end) || is.Due.Before(at.Add(59*24*time.Hour)) || is.Due.After(at.Add(61*24*time.Hour)) {
 		t.Fatalf("%+v %v", is, err)
@@ -299,11 +335,11 @@ func TestIssuerThatEnds(t *testing.T) {
 	if want := at.Add(80 * 24 * time.Hour); due.Before(want) {
 		t.Errorf("it is due at %s", due)
 	}
-	for name, text := range map[string][]byte{chainFile: encode(issuer.ca), issuerFile: []byte("x")} { // edited
+	for _, name := range []string{chainFile, issuerFile} {
 		edited := maps.Clone(made)
-		edited[name] = text
+		edited[name] = []byte("x")
 		if _, _, err := Issue(edited, leaves, host, at); !errors.Is(err, ErrForeign) {
-			t.Errorf("issued with another %s: %v", name, err)
+			t.Errorf("issued with an edited %s: %v", name, err)
 		}
 	}
 	later := at.Add(70 * 24 * time.Hour)

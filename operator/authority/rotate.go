@@ -25,6 +25,8 @@ type Certificates struct {
 	Signs  []string `json:"signs,omitempty"`
 	// Member are those that etcd is started with.
 	Member []string `json:"member"`
+	// Shown are those behind the leaves of the clients' authority, and the issuer's own, in their order; empty: it signs itself.
+	Shown []string `json:"shown,omitempty"`
 	// Due is when two thirds of the life of the first one that signs are over, and Ends when it ends; zero: none signs.
 	Due  time.Time `json:"due,omitzero"`
 	Ends time.Time `json:"ends,omitzero"`
@@ -32,9 +34,10 @@ type Certificates struct {
 	OtherEnds time.Time `json:"otherEnds,omitzero"`
 }
 
-// Equal reports whether both are the same certificates.
-func (c Certificates) Equal(o Certificates) bool {
-	return slices.Equal(c.Trusts, o.Trusts) && slices.Equal(c.Signs, o.Signs)
+// Are reports whether they are the certificates that were written down. Who wrote down nothing of an issuer knew of none, and what is
+// there of one is of the certificates nonetheless.
+func (c Certificates) Are(written Certificates) bool {
+	return slices.Equal(c.Trusts, written.Trusts) && slices.Equal(c.Signs, written.Signs) && (len(written.Shown) == 0 || slices.Equal(c.Shown, written.Shown))
 }
 
 // Describe says which certificates the files are, whatever their dates: one that has ended is what it was.
@@ -48,7 +51,9 @@ func Describe(files Files) (Certificates, error) {
 	switch trust, sign := Rotating(files); {
 	case trust:
 		next, err := describe(Sign(files))
-		out.OtherEnds = next.Ends
+		if out.OtherEnds = next.Ends; err == nil && files[nextChain] != nil && len(next.Shown) == 0 {
+			err = fmt.Errorf("%s: %w", nextChain, ErrForeign)
+		}
 		return out, err
 	case sign:
 		if former, err := describe(unsign(files)); err == nil { // else nobody needs them
@@ -74,6 +79,13 @@ func describe(files Files) (out Certificates, err error) {
 		all, err := load(dir, time.Time{})
 		if err != nil {
 			return err
+		}
+		shown, own, err := signers(dir, all.Clients)
+		if err != nil {
+			return err
+		}
+		for _, c := range append(shown, own...) {
+			out.Shown = append(out.Shown, pki.Fingerprint(c))
 		}
 		for _, a := range all.All() {
 			out.Trusts = append(out.Trusts, a.Fingerprints()...)
@@ -171,7 +183,8 @@ func Sign(files Files) Files {
 	return out
 }
 
-// Drop trusts nobody any more but who signs; and, where it is trusted, the issuer that signed the clients' one.
+// Drop trusts nobody any more but who signs; and, where it is trusted, the issuer that signed the clients' one. What lies there of
+// others goes.
 func Drop(files Files, issuerTrusted bool) (Files, error) {
 	out := maps.Clone(files)
 	err := within(files, func(dir string) error {
@@ -184,9 +197,16 @@ func Drop(files Files, issuerTrusted bool) (Files, error) {
 				return fmt.Errorf("no key of %s is here", a.Name())
 			}
 			out[a.Name()+".crt"] = []byte(pki.CertificatePEM(a.Signing()))
-			if a == all.Clients && issuerTrusted {
-				out[a.Name()+".crt"] = join(out[a.Name()+".crt"], files[issuerFile])
-			}
+		}
+		shown, own, err := signers(dir, all.Clients)
+		switch {
+		case err != nil:
+			return err
+		case len(shown) == 0:
+			delete(out, chainFile)
+			delete(out, issuerFile)
+		case issuerTrusted:
+			out[pki.ClientsCA+".crt"] = join(out[pki.ClientsCA+".crt"], encode(own...))
 		}
 		return nil
 	})

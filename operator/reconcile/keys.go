@@ -103,7 +103,7 @@ func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
 	if err == nil && s.kept.Phase == cluster.RotateTrust { // the keys of the next ones are to fit, too
 		_, err = authority.Describe(authority.Sign(secret.Data))
 	}
-	if err == nil && is.Equal(s.kept.Certificates) {
+	if err == nil && is.Are(s.kept.Certificates) {
 		return nil
 	}
 	s.world.Authorities = &decide.Authorities{Rotate: s.world.Authorities.Rotate, Phase: s.kept.Phase}
@@ -169,7 +169,7 @@ func (r *Reconciler) authorities(ctx context.Context, s *sight) (authority.Files
 	if err != nil {
 		return nil, err
 	}
-	if kept.Step < s.step || !is.Equal(kept.Certificates) {
+	if kept.Step < s.step || !is.Are(kept.Certificates) {
 		return nil, errAuthorityChanged
 	}
 	s.kept, s.step = kept, kept.Step

@@ -159,7 +159,7 @@ func (r *Reconciler) rotated(ctx context.Context, s *sight, step decide.Step, ha
 	}
 	if is, err := authority.Describe(had); err != nil {
 		return nil, err
-	} else if !is.Equal(s.kept.Certificates) {
+	} else if !is.Are(s.kept.Certificates) {
 		return nil, errAuthorityChanged
 	}
 	switch step.Phase {
@@ -180,7 +180,7 @@ func (r *Reconciler) trusted(ctx context.Context, s *sight, had authority.Files)
 	ours := s.kept != nil
 	if ours {
 		is, err := authority.Describe(had)
-		ours = err == nil && is.Equal(s.kept.Certificates)
+		ours = err == nil && is.Are(s.kept.Certificates)
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
 		leaves := &corev1.Secret{}
