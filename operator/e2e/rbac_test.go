@@ -10,28 +10,37 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// roles are what the operator's manifests allow it.
+// rights are the manifests of what the operator may do, with what is on as in the rig.
+var rights = []string{"../config/operator/rbac.yaml", "../config/client-issuer/rbac.yaml"}
+
+// roles are what they allow it.
 func roles(t *testing.T) map[string]bool {
 	t.Helper()
-	data, err := os.ReadFile("../config/operator/rbac.yaml")
-	must(t, err)
 	allowed := map[string]bool{}
-	for _, part := range bytes.Split(data, []byte("\n---\n")) {
-		role := rbacv1.ClusterRole{}
-		if err := yaml.Unmarshal(part, &role); err != nil {
-			t.Fatal(err)
+	for _, file := range rights {
+		data, err := os.ReadFile(file)
+		must(t, err)
+		for _, part := range bytes.Split(data, []byte("\n---\n")) {
+			role := rbacv1.ClusterRole{}
+			if err := yaml.Unmarshal(part, &role); err != nil {
+				t.Fatal(err)
+			}
+			allow(allowed, role.Rules)
 		}
-		for _, rule := range role.Rules {
-			for _, group := range rule.APIGroups {
-				for _, resource := range rule.Resources {
-					for _, verb := range rule.Verbs {
-						allowed[verb+" "+group+"/"+resource] = true
-					}
+	}
+	return allowed
+}
+
+func allow(allowed map[string]bool, rules []rbacv1.PolicyRule) {
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					allowed[verb+" "+group+"/"+resource] = true
 				}
 			}
 		}
 	}
-	return allowed
 }
 
 // byApply: what a patch makes has to be allowed as made, too.

@@ -79,12 +79,14 @@ func newRig(t *testing.T) *rig {
 	must(t, err)
 	must(t, install(t.Context(), direct))
 	must(t, direct.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operatorNamespace}}))
-	data, err := os.ReadFile("../config/operator/rbac.yaml")
-	must(t, err)
-	for part := range bytes.SplitSeq(data, []byte("\n---\n")) {
-		o := &unstructured.Unstructured{}
-		must(t, yaml.Unmarshal(part, &o.Object))
-		must(t, direct.Create(t.Context(), o))
+	for _, file := range rights {
+		data, err := os.ReadFile(file)
+		must(t, err)
+		for part := range bytes.SplitSeq(data, []byte("\n---\n")) {
+			o := &unstructured.Unstructured{}
+			must(t, yaml.Unmarshal(part, &o.Object))
+			must(t, direct.Create(t.Context(), o))
+		}
 	}
 	near, err := cache.New(config, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
 	must(t, err)

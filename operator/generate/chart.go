@@ -12,9 +12,15 @@ const generated = "{{- /* Made of %s by go generate ./operator/generate. */}}\n"
 // part is a file of config that becomes a template.
 type part struct {
 	from, to string
-	when     string // the value that it depends on; empty: it is always there
+	when     string // the values that it depends on; empty: it is always there
 	edits    []edit
 }
+
+// clientIssuer: issuers may be asked to sign, and the operator has the right to it.
+const clientIssuer = `has "ClientIssuer" .Values.alpha`
+
+// arguments are those of the operator.
+const arguments = "        - --image=$(HOST_IMAGE)\n"
 
 // edit is a text that stands in a manifest once at least, and what the template has in its place.
 type edit struct{ old, new string }
@@ -25,22 +31,32 @@ var inNamespace = edit{"namespace: etcdadm-system\n", "namespace: {{ .Release.Na
 func parts() []part {
 	all := []part{
 		{"operator/rbac.yaml", "rbac.yaml", "", []edit{inNamespace}},
-		{"operator/protected.yaml", "protected.yaml", "protected", nil},
-		{"operator/networkpolicy.yaml", "networkpolicy.yaml", "networkPolicy", []edit{inNamespace}},
-		{"monitoring/podmonitor.yaml", "podmonitor.yaml", "podMonitor", []edit{inNamespace}},
+		{"client-issuer/rbac.yaml", "client-issuer.yaml", clientIssuer, []edit{inNamespace}},
+		{"operator/protected.yaml", "protected.yaml", ".Values.protected", nil},
+		{"operator/networkpolicy.yaml", "networkpolicy.yaml", ".Values.networkPolicy", []edit{inNamespace}},
+		{"monitoring/podmonitor.yaml", "podmonitor.yaml", ".Values.podMonitor", []edit{inNamespace}},
 		{"operator/deployment.yaml", "deployment.yaml", "", []edit{
 			inNamespace,
 			{"replicas: 2\n", "replicas: {{ .Values.replicas }}\n"},
 			{"image: etcdadm-operator\n", "image: {{ .Values.image | quote }}\n"},
 			{"value: etcdadm}\n", "value: {{ .Values.hostImage | quote }}}\n"},
-			{"        - --image=$(HOST_IMAGE)\n", "        - --image=$(HOST_IMAGE)\n        {{- range .Values.args }}\n        - {{ . | quote }}\n        {{- end }}\n"},
+			{arguments, arguments + `        {{- with .Values.alpha }}
+        - --alpha={{ join "," . }}
+        {{- end }}
+        {{- if ` + clientIssuer + ` }}
+        - {{ join "," .Values.issuers | printf "--issuers=%s" | quote }}
+        {{- end }}
+        {{- range .Values.args }}
+        - {{ . | quote }}
+        {{- end }}
+`},
 			{"        resources:\n          requests: {cpu: 50m, memory: 64Mi}\n          limits: {memory: 512Mi}\n", "        resources: {{- toYaml .Values.resources | nindent 10 }}\n"},
 			{"      serviceAccountName: etcdadm-operator\n", "      serviceAccountName: etcdadm-operator\n      {{- with .Values.pod }}\n      {{- toYaml . | nindent 6 }}\n      {{- end }}\n"},
 		}},
 	}
 	for _, crd := range crds {
 		// Who takes the chart away keeps the kinds, and so the clusters.
-		all = append(all, part{"crd/etcdadm.io_" + crd + ".yaml", "crd-" + crd + ".yaml", "crds", []edit{
+		all = append(all, part{"crd/etcdadm.io_" + crd + ".yaml", "crd-" + crd + ".yaml", ".Values.crds", []edit{
 			{"metadata:\n  annotations:\n", "metadata:\n  annotations:\n    helm.sh/resource-policy: keep\n"},
 		}})
 	}
@@ -69,7 +85,7 @@ func chart(dir string) (map[string]string, error) {
 			return nil, fmt.Errorf("%s names the namespace where the chart does not say another one", p.from)
 		}
 		if p.when != "" {
-			text = "{{- if .Values." + p.when + " }}\n" + text + "{{- end }}\n"
+			text = "{{- if " + p.when + " }}\n" + text + "{{- end }}\n"
 		}
 		made["chart/templates/"+p.to] = fmt.Sprintf(generated, "config/"+p.from) + text
 	}

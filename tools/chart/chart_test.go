@@ -3,6 +3,7 @@ package chart
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,19 +64,24 @@ func kustomize(t *testing.T, dirs ...string) map[string]object {
 	t.Helper()
 	all := map[string]object{}
 	for _, dir := range dirs {
-		made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(operator, "config", dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := made.AsYaml()
-		if err != nil {
-			t.Fatal(err)
-		}
-		more, err := objects(string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		maps.Copy(all, more)
+		maps.Copy(all, render(t, filepath.Join(operator, "config", dir)))
+	}
+	return all
+}
+
+func render(t *testing.T, dir string) map[string]object {
+	t.Helper()
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := made.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := objects(string(text))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
@@ -129,6 +135,71 @@ func TestSameAsKustomize(t *testing.T) {
 	}
 }
 
+// An overlay with the component for issuers applies what Helm installs with the value, and one that asks for more changes the flags.
+func TestClientIssuer(t *testing.T) {
+	dir := t.TempDir()
+	config, err := filepath.Abs(filepath.Join(operator, "config"))
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err == nil {
+		config, err = filepath.Rel(dir, config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := fmt.Sprintf("resources: [%[1]s/default]\ncomponents: [%[1]s/client-issuer]\n", config)
+	for _, test := range []struct {
+		more   string
+		values object
+	}{
+		{"", object{"alpha": []any{"ClientIssuer"}}},
+		{`patches:
+- target: {kind: Deployment, name: etcdadm-operator}
+  patch: |
+    - {op: replace, path: /spec/template/spec/containers/0/args/1, value: "--alpha=ClientIssuer,Adopt"}
+    - {op: replace, path: /spec/template/spec/containers/0/args/2, value: "--issuers=Issuer/*,ClusterIssuer/etcd"}
+`, object{"alpha": []any{"ClientIssuer", "Adopt"}, "issuers": []any{"Issuer/*", "ClusterIssuer/etcd"}}},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay+test.more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		test.values["crds"] = false
+		got, err := helm(set(test.values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := render(t, dir)
+		for key := range want {
+			if strings.HasPrefix(key, "CustomResourceDefinition ") || strings.HasPrefix(key, "Namespace ") {
+				delete(want, key)
+			}
+		}
+		for _, key := range keys(want, got) {
+			if diff := cmp.Diff(want[key], got[key]); diff != "" {
+				t.Errorf("kustomize (-) and Helm (+) differ in %s:\n%s", key, diff)
+			}
+		}
+	}
+}
+
+// The right to ask issuers is there with the value alone.
+func TestRightToAskIssuers(t *testing.T) {
+	for _, alpha := range [][]any{nil, {"Adopt"}, {"ClientIssuer"}} {
+		got, err := helm(set(object{"alpha": alpha}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := yaml.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is, want := strings.Contains(string(text), "certificaterequests"), slices.Contains(alpha, "ClientIssuer"); is != want {
+			t.Errorf("with %v the operator may make CertificateRequests: %v", alpha, is)
+		}
+	}
+}
+
 // keys are those of two renderings, sorted.
 func keys(a, b map[string]object) []string {
 	both := maps.Clone(a)
@@ -150,6 +221,9 @@ func TestValues(t *testing.T) {
 		{object{"hostImage": "x/etcdadm:1"}, []string{"Deployment etcdadm-operator"}},
 		{object{"replicas": 1}, []string{"Deployment etcdadm-operator"}},
 		{object{"args": []any{"--workers=64"}}, []string{"Deployment etcdadm-operator"}},
+		{object{"alpha": []any{"Adopt"}}, []string{"Deployment etcdadm-operator"}},
+		{object{"alpha": []any{"ClientIssuer"}}, []string{"ClusterRole etcdadm-operator-client-issuer", "ClusterRoleBinding etcdadm-operator-client-issuer", "Deployment etcdadm-operator"}},
+		{object{"issuers": []any{"ClusterIssuer/etcd"}}, nil}, // nobody is asked
 		{object{"resources": object{"limits": object{"memory": "1Gi"}}}, []string{"Deployment etcdadm-operator"}},
 		{object{"pod": object{"nodeSelector": object{"a": "b"}, "tolerations": []any{object{"operator": "Exists"}}}}, []string{"Deployment etcdadm-operator"}},
 		{object{"protected": false}, []string{"ValidatingAdmissionPolicy etcdadm-protected", "ValidatingAdmissionPolicyBinding etcdadm-protected"}},
@@ -185,6 +259,9 @@ func TestRefusedValues(t *testing.T) {
 		"hostimage":          set(object{"hostimage": "a slip"}),
 		"replicas":           set(object{"replicas": "two"}),
 		"args":               set(object{"args": []any{"--image=x"}}),
+		"args/0":             set(object{"args": []any{"--alpha=ClientIssuer"}}),
+		"alpha":              set(object{"alpha": []any{"Everything"}}),
+		"issuers":            set(object{"issuers": []any{"etcd"}}),
 		"serviceAccountName": set(object{"pod": object{"serviceAccountName": "admin"}}),
 		"podMonitor":         set(object{"podMonitor": "yes"}),
 	} {
