@@ -175,7 +175,7 @@ func (a rotation) begin(to cluster.RotationPhase, byTime bool, why string) {
 	}
 	if !a.w.signed(a.d, meanwhile) {
 		for i := before; i < len(a.d.Waits); i++ {
-			a.d.Waits[i].Unasked = byTime
+			a.d.Waits[i].Aside = to == cluster.RotateTrust && a.There
 		}
 		return
 	}

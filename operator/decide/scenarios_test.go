@@ -89,8 +89,8 @@ func text(d Decision) string {
 	}
 	for _, w := range d.Waits {
 		fmt.Fprintf(&b, "! %s: %s\n", w.Code, w.Sentence)
-		if w.Unasked {
-			b.WriteString("  which nobody asked for\n")
+		if w.Aside {
+			b.WriteString("  aside: the cluster goes on as well as before\n")
 		}
 		if w.Command != "" {
 			fmt.Fprintf(&b, "$ %s\n", w.Command)

@@ -138,8 +138,8 @@ type Wait struct {
 	Host     string
 	Sentence string
 	Command  string
-	// Unasked: it is about what nobody asked for, so that the cluster is as the spec has it.
-	Unasked bool
+	// Aside: it is about other authorities than those that are there, by which the cluster goes on as well as before.
+	Aside bool
 }
 
 // Decision is what follows from a world.

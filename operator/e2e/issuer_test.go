@@ -373,7 +373,10 @@ func TestIssuerAskedMeanwhile(t *testing.T) {
 	must(t, h.settle(r, "create", h.ready(3, 3)))
 	h.issuer.does = "pending"
 	h.patch(`{"spec":{"tls":{"clients":{"issuerRef":{"name":"corp"}}}}}`)
-	must(t, h.settle(r, "asked", h.waits("IssuerWaits", "Referenced")))
+	must(t, h.settle(r, "asked", h.and(h.waits("IssuerWaits", "Referenced"), h.ready(3, 3))))
+	if c := h.condition(v1alpha1.Rotating); c.Status != metav1.ConditionFalse || c.Reason != "IssuerWaits" {
+		t.Errorf("%+v", c)
+	}
 	h.patch(`{"spec":{"paused":true}}`)
 	must(t, h.settle(r, "paused", h.blocked("Paused")))
 	h.issuer.does = ""

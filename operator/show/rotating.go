@@ -25,8 +25,8 @@ func (s Seen) rotating(out *v1alpha1.ClusterStatus) *condition {
 		return nil
 	case !a.There:
 		return &condition{v1alpha1.Rotating, metav1.ConditionUnknown, "KeysLost", "the Secret with the authorities' keys, which says how far it is, is gone or was changed: hosts stay as they are, and nothing goes on. See the condition Ready"}
-	case a.Phase == cluster.RotateDone && s.unasked() != nil:
-		w := s.unasked()
+	case a.Phase == cluster.RotateDone && s.aside() != nil:
+		w := s.aside()
 		return &condition{v1alpha1.Rotating, metav1.ConditionFalse, string(w.Code), w.Sentence}
 	case a.Phase == cluster.RotateDone && s.Decision.Ending != nil:
 		e := s.Decision.Ending
@@ -47,13 +47,16 @@ func (s Seen) rotating(out *v1alpha1.ClusterStatus) *condition {
 	case r.Waits != "":
 		c.text += ". It waits: " + r.Waits
 	}
+	if w := s.aside(); w != nil {
+		c.text += ". " + w.Sentence
+	}
 	return &c
 }
 
-// unasked is what is waited for that nobody asked for; nil: nothing.
-func (s Seen) unasked() *decide.Wait {
+// aside is what is waited for while the cluster goes on as well as before; nil: nothing.
+func (s Seen) aside() *decide.Wait {
 	for i := range s.Decision.Waits {
-		if s.Decision.Waits[i].Unasked {
+		if s.Decision.Waits[i].Aside {
 			return &s.Decision.Waits[i]
 		}
 	}

@@ -206,15 +206,15 @@ func (s Seen) conditions(out *v1alpha1.ClusterStatus) {
 	s.set(out, all)
 }
 
-// waits are what keeps the cluster from being as the spec asks.
+// waits are what keeps the cluster from being as the spec asks, but for other authorities than those by which it goes on.
 func (s Seen) waits() []decide.Wait {
-	return slices.DeleteFunc(slices.Clone(s.Decision.Waits), func(w decide.Wait) bool { return w.Unasked })
+	return slices.DeleteFunc(slices.Clone(s.Decision.Waits), func(w decide.Wait) bool { return w.Aside })
 }
 
-// wrong are the blockers without what nobody asked for.
+// wrong are the blockers without that.
 func (s Seen) wrong(out *v1alpha1.ClusterStatus) []v1alpha1.Blocker {
 	return slices.DeleteFunc(slices.Clone(out.Blockers), func(b v1alpha1.Blocker) bool {
-		return slices.ContainsFunc(s.Decision.Waits, func(w decide.Wait) bool { return w.Unasked && string(w.Code) == b.Code && w.Sentence == b.Sentence })
+		return slices.ContainsFunc(s.Decision.Waits, func(w decide.Wait) bool { return w.Aside && string(w.Code) == b.Code && w.Sentence == b.Sentence })
 	})
 }
 
@@ -365,7 +365,11 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 	case len(wrong) > 0:
 		return not(reason(wrong[0].Code), wrong[0].Sentence)
 	}
-	return condition{v1alpha1.Ready, metav1.ConditionTrue, "Ready", "all is as the spec asks"}
+	text := "all is as the spec asks"
+	if s.aside() != nil {
+		text += ", but for the authorities: they serve, and the condition Rotating says what others wait for"
+	}
+	return condition{v1alpha1.Ready, metav1.ConditionTrue, "Ready", text}
 }
 
 // goesOn says that nothing is waited for but what is less than a quorum that is lost.

@@ -36,8 +36,8 @@ func status(t *testing.T, s Seen) (reason string, out v1alpha1.ClusterStatus) {
 	return c.Reason, out
 }
 
-// Authorities that are due are told with their end and what keeps them, and an issuer that is waited for unasked likewise: the cluster is
-// ready before that.
+// Authorities that are due are told with their end and what keeps them, and an issuer that is waited for beside those that are there
+// likewise: the cluster is ready before they end, and says where more is told.
 func TestDueIsTold(t *testing.T) {
 	s := seen(3, time.Hour)
 	end := s.World.Now.Add(30 * 24 * time.Hour)
@@ -54,13 +54,20 @@ func TestDueIsTold(t *testing.T) {
 	if c := told("Ready"); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "Due" || !strings.Contains(c.Message, end.UTC().Format(time.RFC3339)) || !strings.HasSuffix(c.Message, "not every member is up") {
 		t.Errorf("%+v", c)
 	}
-	s.Decision.Waits = []decide.Wait{{Code: decide.IssuerWaits, Sentence: "corp has not signed", Unasked: true}}
+	s.Decision.Waits = []decide.Wait{{Code: decide.IssuerWaits, Sentence: "corp has not signed", Aside: true}}
 	if c := told("Ready"); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "IssuerWaits" || c.Message != "corp has not signed" {
 		t.Errorf("%+v", c)
 	}
-	if _, out := status(t, s); len(out.Blockers) != 1 {
-		t.Errorf("blockers: %+v", out.Blockers)
+	_, out := status(t, s)
+	if ready := meta.FindStatusCondition(out.Conditions, v1alpha1.Ready); len(out.Blockers) != 1 || !strings.Contains(ready.Message, "Rotating") {
+		t.Errorf("blockers: %+v, %+v", out.Blockers, ready)
 	}
+	s.World.Authorities.Phase, s.Decision.Ending = cluster.RotateTrust, nil
+	s.Decision.Rotation = &decide.Rotation{Phase: cluster.RotateTrust, Waits: "others are made"}
+	if c := told("Ready"); c.Status != metav1.ConditionTrue || !strings.HasSuffix(c.Message, "It waits: others are made. corp has not signed") {
+		t.Errorf("%+v", c)
+	}
+	s.World.Authorities.Phase, s.Decision.Rotation = cluster.RotateDone, nil
 	s.Decision.Waits = append(s.Decision.Waits, decide.Wait{Code: decide.AuthorityEnds, Sentence: "soon"})
 	told("AuthorityEnds")
 	s.Decision.Waits = []decide.Wait{{Code: decide.IssuerWaits, Sentence: "corp has not signed"}}

@@ -509,7 +509,7 @@ type BackupStatus struct {
 
 // Types of a cluster's conditions.
 const (
-	Ready       = "Ready"       // all is as the spec asks
+	Ready       = "Ready"       // all is as the spec asks, but for authorities that an issuer is yet to sign
 	Available   = "Available"   // a quorum serves
 	Progressing = "Progressing" // something is on its way
 	Degraded    = "Degraded"    // something is wrong that clients need not notice
