@@ -26,7 +26,7 @@ func (w *World) runsOut(d *Decision) {
 		return
 	}
 	d.Ending = &Ending{At: a.Ends, Keeps: w.keepsAuthorities(d)}
-	if a.late(w.Now) {
+	if a.late(w.Now) && !w.Rests() {
 		d.wait(AuthorityEnds, fmt.Sprintf("the authorities end at %s, and are not replaced yet: %s. Once they have ended no new connection is made", a.Ends.UTC().Format(time.RFC3339), d.Ending.Keeps))
 	}
 }
@@ -40,6 +40,8 @@ func (w *World) keepsAuthorities(d *Decision) string {
 		}
 	}
 	switch {
+	case w.Rests():
+		return "no pod runs. If they have ended by the time at which one is to start, others are made before that"
 	case d.Rotation != nil && d.Rotation.Waits != "":
 		return d.Rotation.Waits
 	case len(codes) > 0:

@@ -78,6 +78,11 @@ func (a *Authorities) first() time.Time {
 	return a.Ends
 }
 
+// followed: those that sign have ended, and the next ones are there, which last.
+func (a *Authorities) followed(now time.Time) bool {
+	return a.ended(now) && a.Phase == cluster.RotateTrust && now.Before(a.OtherEnds)
+}
+
 // late: the last half of the last third of their life has begun, and what is mere politeness counts no more.
 func (a *Authorities) late(now time.Time) bool {
 	left := a.Ends.Sub(a.Due)
@@ -115,8 +120,12 @@ func (w *World) rotate(d *Decision) {
 	asked := w.Want.Rotate > a.Rotate
 	other := a.There && w.Want.Issuer != a.Issuer // of what is lost nobody knows who signed it
 	switch {
+	case a.followed(w.Now) && a.lacks() == "":
+		a.step(cluster.RotateSign, "the authorities that sign have ended, and all trust the next ones")
 	case a.ended(w.Now) && asked:
-		a.begin(cluster.RotateDrop, false, "the authorities have ended, and others are asked for")
+		a.replace(false, "the authorities have ended, and others are asked for")
+	case a.ended(w.Now) && a.ended(w.Stamped) && w.Rests(): // by this clock alone no cluster ends
+		a.replace(true, "the authorities ended while no pod ran")
 	case a.ended(w.Now):
 		a.hasEnded(false)
 	case a.There && a.worn(w.Now) && w.fresh() != nil:
@@ -149,12 +158,33 @@ func who(i Issuer) string {
 	return i.String()
 }
 
-// hasEnded tells that nothing can be issued any more, and each way out.
-func (a rotation) hasEnded(asked bool) {
+// Rests says that no pod of the cluster runs, and none is to, so that nobody shows or trusts anything.
+func (w *World) Rests() bool {
+	return !w.Adopting() && !slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running || h.Pod })
+}
+
+// replace has others sign in place of those that have ended, and nobody trust these any more: the next ones where they are there, and
+// such as are made now where they are not.
+func (a rotation) replace(unasked bool, why string) {
+	if a.followed(a.w.Now) {
+		a.step(cluster.RotateDrop, why+"; the next ones are there")
+		a.d.Steps[0].Next = true
+		return
+	}
+	a.begin(cluster.RotateDrop, unasked, why)
+}
+
+// hasEnded tells that nothing can be issued any more, and each way out. begun: others are to be made.
+func (a rotation) hasEnded(begun bool) {
 	says := fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others, before all pods are started anew at once with others", a.Ends.UTC().Format(time.RFC3339))
+	if begun && a.w.Rests() {
+		says = fmt.Sprintf("the authorities ended at %s while no pod ran: others are made before one starts", a.Ends.UTC().Format(time.RFC3339))
+	}
 	out, issuer := Wait{}, a.w.Want.Issuer
 	switch {
-	case asked && issuer != (Issuer{}):
+	case a.followed(a.w.Now):
+		out = a.w.Renewed(AuthorityEnded, says+": the next ones, which are there, sign then")
+	case begun && issuer != (Issuer{}):
 		out = Wait{Code: AuthorityEnded, Sentence: fmt.Sprintf("%s. %s is to sign the clients' authority first. To do without it, take spec.tls.clients away", says, issuer), Command: a.w.patchTLS("clients", "null")}
 	case issuer != (Issuer{}):
 		out = a.w.Renewed(AuthorityEnded, says)
@@ -172,6 +202,10 @@ func (a rotation) begin(to cluster.RotationPhase, byTime bool, why string) {
 	if to == cluster.RotateDrop {
 		a.hasEnded(true)
 		meanwhile = "Until then no new connection is made"
+	}
+	if to == cluster.RotateDrop && a.w.Rests() { // whoever starts with what has ended joins nobody
+		meanwhile = "Until then no host starts"
+		a.d.Steps = slices.DeleteFunc(a.d.Steps, func(s Step) bool { return s.Kind == StartHost || s.Kind == MakeHost })
 	}
 	if !a.w.signed(a.d, meanwhile) {
 		for i := before; i < len(a.d.Waits); i++ {

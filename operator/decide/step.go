@@ -83,6 +83,8 @@ type Step struct {
 	Phase  cluster.RotationPhase
 	Rotate int
 	ByTime bool
+	// Next: those that were to sign next sign at once, in place of others that are made now.
+	Next bool
 	// Issuer is who signs the clients' authority, or is asked to, by so many requests.
 	Issuer Issuer
 	Tries  int
@@ -92,7 +94,7 @@ type Step struct {
 
 // Is says whether two steps do the same.
 func (s Step) Is(o Step) bool {
-	return o.Kind == s.Kind && o.N == s.N && o.AtLeast == s.AtLeast && o.Evict == s.Evict && o.Phase == s.Phase && o.Issuer == s.Issuer
+	return o.Kind == s.Kind && o.N == s.N && o.AtLeast == s.AtLeast && o.Evict == s.Evict && o.Phase == s.Phase && o.Next == s.Next && o.Issuer == s.Issuer
 }
 
 // Code names what is waited for. It becomes the code of a blocker.

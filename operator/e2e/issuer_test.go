@@ -353,6 +353,7 @@ func TestIssuerOfShortLives(t *testing.T) {
 			t.Fatalf("%d requests", len(h.issuer.seen))
 		}
 	}
+	must(t, h.settle(r, "all have leaves of the last step", h.stamped))
 	h.skip += 100 * day
 	must(t, h.settle(r, "ended", h.blocked("AuthorityEnded")))
 	h.lets, h.rolled = true, nil
@@ -361,6 +362,19 @@ func TestIssuerOfShortLives(t *testing.T) {
 	if !slices.Equal(h.rolled, []string{"main-1", "main-2", "main-3"}) {
 		t.Errorf("started anew were %v", h.rolled)
 	}
+}
+
+// stamped says why not all leaves are of the last step of the authorities.
+func (h *hand) stamped() error {
+	_, said := h.authorities()
+	for _, host := range h.runs() {
+		secret := &corev1.Secret{}
+		must(h.t, h.c.Get(h.t.Context(), h.key(host+"-leaves"), secret))
+		if is := secret.Annotations[shape.AnnotationStep]; is != fmt.Sprintf("%d %d", said.Rotate, said.Step) {
+			return fmt.Errorf("%s has leaves of %q: %+v", host, is, said)
+		}
+	}
+	return nil
 }
 
 // While it is asked, paused, asleep and deleted clusters do what they do without an issuer.

@@ -148,7 +148,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	r.date(s, w)
 	r.rolls.date(s)
 	s.hear()
-	return s, nil
+	return s, r.readStamped(ctx, s)
 }
 
 // date notes when this process saw come what is told.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -218,6 +219,53 @@ func TestNextThatEndedIsNotEdited(t *testing.T) {
 		}
 		if s.older != edited || (s.kept == nil) != edited || !edited && !s.world.Authorities.OtherEnds.Before(began) {
 			t.Errorf("edited %v: told as edited %v, %+v", edited, s.older, s.world.Authorities)
+		}
+	}
+}
+
+// Of authorities that have ended in trust the next ones are used, which are there; of edited ones there are none, and others are made.
+func TestNextOfThoseThatEnded(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	files, err := authority.Create(now.Add(-11 * 365 * 24 * time.Hour))
+	if err == nil {
+		files, err = authority.Next(files, nil, now.Add(-time.Hour))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := authority.Describe(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, edited := range []bool{false, true} {
+		s := &sight{shape: shape.Cluster{Namespace: "n", Name: "main", UID: "u"}, kept: &keptAuthorities{Step: 2, Phase: cluster.RotateTrust, Certificates: is}}
+		s.world.Now, s.world.Authorities = now, &decide.Authorities{There: true, Ends: is.Ends, OtherEnds: is.OtherEnds}
+		s.secrets = []client.Object{&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: s.shape.AuthoritiesName()}}}
+		secret := corev1.Secret{Data: maps.Clone(files)}
+		if edited {
+			delete(secret.Data, "etcd-clients-ca.next.key")
+		}
+		r := &Reconciler{Live: &answers{secret: secret}}
+		if err := r.compareKeys(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if s.older || s.kept == nil || s.world.Authorities.OtherEnds.IsZero() != edited {
+			t.Errorf("edited %v: told as edited %v, %+v", edited, s.older, s.world.Authorities)
+		}
+		step := decide.Step{Kind: decide.Rotate, Phase: cluster.RotateDrop, Next: true}
+		next, err := r.rotated(t.Context(), s, step, secret.Data)
+		if edited {
+			if err == nil {
+				t.Error("it goes on by keys that are not there")
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		signs, err := authority.Describe(next)
+		if err != nil || !signs.Ends.Equal(is.OtherEnds) || len(signs.Trusts) != 3 || !slices.Equal(signs.Trusts, signs.Signs) {
+			t.Errorf("%+v %v", signs, err)
 		}
 	}
 }

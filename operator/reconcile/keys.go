@@ -32,6 +32,8 @@ type keptAuthorities struct {
 	ByTime bool                  `json:"byTime,omitempty"`
 	// Pods are those that are to end, by their UIDs: they were started with authorities that have ended.
 	Pods []types.UID `json:"pods,omitempty"`
+	// Cut: whom the step before had sign had ended, and is trusted by nobody any more: leaves of before count for nothing.
+	Cut bool `json:"cut,omitempty"`
 	// Issuer is who signed the clients' authority, the next one where there is one, and Asked the request for another one.
 	Issuer decide.Issuer `json:"issuer,omitzero"`
 	Asked  *keptAsked    `json:"asked,omitempty"`
@@ -85,9 +87,9 @@ func (s *sight) keys() client.Object {
 }
 
 // compareKeys looks, while a rotation is under way, whether the keys are those of its step: a step that goes on from others would fail
-// for ever. What was edited is as good as gone.
+// for ever. What was edited is as good as gone. Of those that have ended the next ones alone matter.
 func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
-	if s.kept == nil || s.kept.Phase == cluster.RotateDone || s.ended() {
+	if s.kept == nil || s.kept.Phase == cluster.RotateDone || s.ended() && s.kept.Phase != cluster.RotateTrust {
 		return nil
 	}
 	secret := &corev1.Secret{}
@@ -104,6 +106,10 @@ func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
 		_, err = authority.Describe(authority.Sign(secret.Data))
 	}
 	if err == nil && is.Are(s.kept.Certificates) {
+		return nil
+	}
+	if s.ended() {
+		s.world.Authorities.OtherEnds = time.Time{}
 		return nil
 	}
 	s.world.Authorities = &decide.Authorities{Rotate: s.world.Authorities.Rotate, Phase: s.kept.Phase}

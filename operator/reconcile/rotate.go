@@ -11,6 +11,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
@@ -39,10 +40,10 @@ func (s *sight) spread(due, ends time.Time) time.Time {
 
 // outdated says that a host's leaves are of before the step before this one: it was stopped, so that nobody shows them; or, where they
 // are of somebody who was dropped, they were put back from a backup, since nobody is before all that run have those of that step.
-// What clients have says nothing about it: more people may write that.
+// What clients have says nothing about it: more people may write that. Likewise after a step that has nobody trust those who ended.
 func (s *sight) outdated(n int, leaves client.Object) bool {
 	_, step := stamped(leaves)
-	return !s.hosts[n].runs() || step < s.signed-1
+	return !s.hosts[n].runs() || step < s.signed-1 || s.kept != nil && s.kept.Cut && step < s.kept.Step
 }
 
 // rotation reads how far the authorities are rotated.
@@ -104,6 +105,24 @@ func (s *sight) rotation() {
 	}
 }
 
+// readStamped finds the last change of the EtcdCluster by the clock of the API server, where a cluster wakes whose authorities have ended
+// by the operator's: one clock alone ends nobody's.
+func (r *Reconciler) readStamped(ctx context.Context, s *sight) error {
+	if s.kept == nil || !s.ended() || s.world.Want.Hibernate || !s.world.Rests() {
+		return nil
+	}
+	ec := &v1alpha1.EtcdCluster{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.cluster), ec); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, f := range ec.ManagedFields {
+		if f.Time != nil && f.Time.After(s.world.Stamped) {
+			s.world.Stamped = f.Time.Time
+		}
+	}
+	return nil
+}
+
 // rotate writes the next step of the authorities, keys and phase in one write.
 func (r *Reconciler) rotate(ctx context.Context, s *sight, step decide.Step) error {
 	secret, err := r.seenKeys(ctx, s)
@@ -123,7 +142,7 @@ func (r *Reconciler) rotate(ctx context.Context, s *sight, step decide.Step) err
 		return err
 	}
 	kept := &keptAuthorities{Rotate: step.Rotate, Step: s.step + 1, Phase: step.Phase, Since: s.world.Now.UTC().Round(time.Second), ByTime: step.ByTime, Issuer: step.Issuer, Certificates: is}
-	if step.Phase == cluster.RotateDrop && s.ended() {
+	if kept.Cut = step.Phase == cluster.RotateDrop && s.ended(); kept.Cut {
 		for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
 			if pod := s.hosts[n].pod; pod != nil {
 				kept.Pods = append(kept.Pods, pod.UID)
@@ -154,7 +173,7 @@ func (r *Reconciler) rotated(ctx context.Context, s *sight, step decide.Step, ha
 		}
 		return authority.Next(base, s.signature, now)
 	}
-	if step.Phase == cluster.RotateDrop && s.ended() {
+	if step.Phase == cluster.RotateDrop && s.ended() && !step.Next {
 		return authority.Anew(had, s.signature, now)
 	}
 	if is, err := authority.Describe(had); err != nil {
@@ -166,6 +185,9 @@ func (r *Reconciler) rotated(ctx context.Context, s *sight, step decide.Step, ha
 	case cluster.RotateSign:
 		return authority.Sign(had), nil
 	case cluster.RotateDrop:
+		if step.Next {
+			had = authority.Sign(had)
+		}
 		return authority.Drop(had, step.Issuer.Trusted)
 	default:
 		return authority.Forget(had), nil

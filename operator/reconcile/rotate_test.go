@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,12 +10,14 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // What counts of the Secret with the keys: one that is of the last step by which anything was written. One of before is none of
@@ -105,20 +108,23 @@ func TestBundleOutdatesNobody(t *testing.T) {
 	}
 }
 
-// Leaves are outdated that nobody shows, or that are of before the step before: these were put back.
+// Leaves are outdated that nobody shows, or that are of before the step before: these were put back. After a step by which nobody trusts
+// those any more who ended, so are those of the step before.
 func TestOutdatedLeaves(t *testing.T) {
 	one, none := int32(1), int32(0)
 	for _, test := range []struct {
 		replicas *int32
 		stamp    string
 		step     int
+		kept     *keptAuthorities
 		is       bool
 	}{
-		{&one, "1 5", 5, false}, {&one, "1 4", 5, false}, {&one, "0 3", 5, true}, {&one, "", 5, true}, {&none, "1 5", 5, true},
-		{&one, "", 1, false}, // of an earlier release
+		{&one, "1 5", 5, nil, false}, {&one, "1 4", 5, nil, false}, {&one, "0 3", 5, nil, true}, {&one, "", 5, nil, true}, {&none, "1 5", 5, nil, true},
+		{&one, "", 1, nil, false}, // of an earlier release
+		{&one, "1 4", 5, &keptAuthorities{Step: 5}, false}, {&one, "1 4", 5, &keptAuthorities{Step: 5, Cut: true}, true}, {&one, "1 5", 5, &keptAuthorities{Step: 5, Cut: true}, false},
 	} {
 		leaves := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{shape.AnnotationStep: test.stamp}}}
-		s := &sight{step: 999, signed: test.step, hosts: map[int]*hostObjects{1: {set: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: test.replicas}}}}}
+		s := &sight{step: 999, signed: test.step, kept: test.kept, hosts: map[int]*hostObjects{1: {set: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: test.replicas}}}}}
 		if is := s.outdated(1, leaves); is != test.is {
 			t.Errorf("%+v: %v", test, is)
 		}
@@ -147,5 +153,50 @@ func TestDueIsSpread(t *testing.T) {
 	}
 	if s := (&sight{}); !s.spread(time.Time{}, time.Time{}).IsZero() {
 		t.Error("what is not known is due")
+	}
+}
+
+// changed is an API server that says when the EtcdCluster was changed.
+type changed struct {
+	client.Reader
+	at []time.Time
+}
+
+func (c changed) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	fields := []metav1.ManagedFieldsEntry{{}}
+	for _, at := range c.at {
+		fields = append(fields, metav1.ManagedFieldsEntry{Time: &metav1.Time{Time: at}})
+	}
+	o.SetManagedFields(fields)
+	return nil
+}
+
+// The time of the API server is looked for where a cluster wakes whose authorities have ended, and nowhere else.
+func TestStamped(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	r := &Reconciler{Live: changed{at: []time.Time{now.Add(-time.Hour), now.Add(-time.Minute), now.Add(-time.Second * 90)}}}
+	for name, test := range map[string]struct {
+		ends       time.Time
+		runs, none bool
+		hibernates bool
+		is         bool
+	}{
+		"wakes":         {ends: now.Add(-time.Hour), is: true},
+		"runs":          {ends: now.Add(-time.Hour), runs: true},
+		"sleeps":        {ends: now.Add(-time.Hour), hibernates: true},
+		"has not ended": {ends: now.Add(time.Hour)},
+		"has none":      {none: true},
+	} {
+		s := &sight{cluster: &v1alpha1.EtcdCluster{}, kept: &keptAuthorities{Certificates: authority.Certificates{Ends: test.ends}}}
+		if test.none {
+			s.kept = nil
+		}
+		s.world = decide.World{Now: now, Want: decide.Want{Hibernate: test.hibernates}, Hosts: []decide.Host{{N: 1, Running: test.runs}}}
+		if err := r.readStamped(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if is := s.world.Stamped; is.IsZero() == test.is || test.is && !is.Equal(now.Add(-time.Minute)) {
+			t.Errorf("%s: %s", name, is)
+		}
 	}
 }
