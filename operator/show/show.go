@@ -113,10 +113,26 @@ func (s Seen) speaker() (pod string) {
 func (s Seen) wayOut(b *v1alpha1.Blocker, way *decide.WayOut) {
 	if len(way.GiveUp) == 0 {
 		b.Command = s.restore(way)
+		if way.Survivor != "" && len(way.Lost) > 0 {
+			b.Sentence = s.survivor(way)
+		}
 		return
 	}
 	b.Sentence += ". No voter's host has answered for " + duration.Format(s.World.Want.ReplaceAfter)
 	s.giveUp(b, way.GiveUp)
+}
+
+// survivor says what the EtcdRestore of a survivor gives up. What the daemons say is about a command of theirs, which names no host.
+func (s Seen) survivor(way *decide.WayOut) string {
+	var silent []string
+	for _, name := range way.Lost {
+		if i := slices.IndexFunc(s.World.Hosts, func(h decide.Host) bool { return h.Name == name }); i >= 0 && !s.World.Hosts[i].SilentSince.IsZero() {
+			name += " (silent since " + s.World.Hosts[i].SilentSince.UTC().Format(time.RFC3339) + ")"
+		}
+		silent = append(silent, name)
+	}
+	return fmt.Sprintf("no quorum is in sight: %s do not answer. If so many of their disks are gone for good that no quorum can come back, and only then, make this EtcdRestore: the cluster goes on from what host %s has, and what only the hosts in lost had is lost. Take a host out of lost whose disk is there. kubectl create --dry-run=server changes nothing",
+		strings.Join(silent, ", "), way.Survivor)
 }
 
 // giveUp has a person say that volumes are gone which Kubernetes has for there.

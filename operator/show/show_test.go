@@ -290,3 +290,16 @@ func TestMachineThatTakesTheQuorum(t *testing.T) {
 		}
 	}
 }
+
+// What is said beside the EtcdRestore of a survivor is about it: whom it gives up, and what that loses.
+func TestSurvivorSaysWhatIsLost(t *testing.T) {
+	s := seen(1, time.Hour)
+	s.World.Hosts[1].SilentSince = time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
+	b := v1alpha1.Blocker{Sentence: "name each host that is gone for good with --lost HOST"}
+	s.wayOut(&b, &decide.WayOut{Survivor: "main-1", Lost: []string{"main-2", "main-3"}})
+	for _, want := range []string{"main-2 (silent since 2026-11-20T11:00:00Z), main-3 do not answer", "goes on from what host main-1 has", "Take a host out of lost"} {
+		if !strings.Contains(b.Sentence, want) || strings.Contains(b.Sentence, "--lost") {
+			t.Errorf("it says %q, want %q", b.Sentence, want)
+		}
+	}
+}
