@@ -223,9 +223,10 @@ func (w *World) NextNumber() int { return w.lastNumber() + 1 }
 // stays says whether a host is one to keep: nothing of it is lost, and nobody wants another one in its place.
 func (h Host) stays() bool { return h.Set && h.Claim == ClaimThere && !h.Replace }
 
-// lost says whether a host has been silent for too long.
+// lost says whether a host has been silent for too long. One that never got a volume did not run yet: where there is no place for it,
+// there is none for another one.
 func (w *World) lost(h Host) bool {
-	return !h.SilentSince.IsZero() && w.Now.Sub(h.SilentSince) >= w.Want.ReplaceAfter
+	return !(h.Unbound && !w.votes(h.Name)) && !h.SilentSince.IsZero() && w.Now.Sub(h.SilentSince) >= w.Want.ReplaceAfter
 }
 
 // hosts makes those that are missing: all at once for a cluster that is new or grows, one at a time in place of others.

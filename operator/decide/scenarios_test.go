@@ -408,7 +408,7 @@ func toldOf(args map[string]string) *Told {
 }
 
 func hostOf(n int, args map[string]string) Host {
-	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", OldLeaves: args["leaves"] == "old", Outlived: has(args, "outlived"), Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"), Adopts: has(args, "adopts"),
+	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", OldLeaves: args["leaves"] == "old", Outlived: has(args, "outlived"), Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"), Adopts: has(args, "adopts"), Unbound: has(args, "unbound"),
 		NoStore: has(args, "nostore"), Going: args["pod"] == "going", Stuck: args["stuck"], Loses: args["loses"],
 		OldSet: args["old"] == "set" || args["old"] == "both", OldPod: args["old"] == "pod" || args["old"] == "both"}
 	if h.Pod && h.Stuck == "" {

@@ -65,6 +65,8 @@ func (w *World) Keeps(h Host) string {
 		return "its host runs"
 	case h.Claim == ClaimLeaving:
 		return ""
+	case h.Unbound:
+		return "its claim never got a volume, and nothing is in it; delete the claim"
 	}
 	t := w.fresh()
 	switch {

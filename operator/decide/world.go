@@ -179,8 +179,9 @@ type Host struct {
 	Name string
 	// Set and Running: there is a StatefulSet, and it is to have its pod.
 	Set, Running bool
-	// Claim is its volume.
-	Claim Claim
+	// Claim is its volume. Unbound: the claim has none yet, so that nothing was ever written there.
+	Claim   Claim
+	Unbound bool
 	// Kept: the label says that a deleted cluster left the volume behind on purpose.
 	Kept bool
 	// Adopts: the volume was made for a host that is to join a running cluster, and that is not over.

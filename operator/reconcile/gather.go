@@ -270,7 +270,7 @@ func (s *sight) describe() {
 	w := &s.world
 	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
 		o := s.hosts[n]
-		h := decide.Host{N: n, Name: s.shape.Host(n), Claim: s.claimOf(o.claim), Leaves: o.leaves != nil}
+		h := decide.Host{N: n, Name: s.shape.Host(n), Claim: s.claimOf(o.claim), Unbound: o.claim != nil && o.claim.Spec.VolumeName == "", Leaves: o.leaves != nil}
 		o.tellPod(&h, w.Now)
 		if o.claim != nil {
 			_, h.Kept = o.claim.Labels[shape.LabelKept]
