@@ -5,7 +5,8 @@
 //
 // The images are on the nodes, or can be pulled: those of a release (tools/release), and one whose entry is ./e2e/real/load. The
 // operator is installed, unless a Deployment of it is there. -node=CMD has machines fail: CMD off NODE, on, wipe, cut, heal.
-// What this Kubernetes cannot do is skipped, and said.
+// -conformance-image has three programs of one release of Kubernetes (CGO_ENABLED=0): /kube-apiserver, /kube-controller-manager and
+// /e2e.test, which is what go test -c makes of k8s.io/kubernetes/test/e2e. What this Kubernetes cannot do is skipped, and said.
 package real
 
 import (
@@ -44,6 +45,7 @@ var (
 	hostImage     = flag.String("host-image", "", "that of the hosts, with the releases -from and -to")
 	loadImage     = flag.String("load-image", "", "with ./e2e/real/load as its entry")
 	storeImage    = flag.String("store-image", "", "with an object store as its entry that takes -s3 flags as versitygw does; none: no backups are tried")
+	conformance   = flag.String("conformance-image", "", "with /kube-apiserver, /kube-controller-manager and /e2e.test; none: no second API server is tried")
 	from          = flag.String("from", "3.6.16", "the release that clusters begin with")
 	to            = flag.String("to", "3.7.3", "that they are brought to")
 	nodeCommand   = flag.String("node", "", "command that is run with off, on, wipe, cut or heal, and a node's name; none: no machine fails")
