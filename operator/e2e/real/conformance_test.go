@@ -30,10 +30,8 @@ const (
 // streams run side by side: conformance specs by a regular expression for their names. What looks at all groups of the API is in one
 // stream with what makes and deletes groups, since such specs fail beside each other on any etcd.
 var streams = []struct{ name, specs string }{
-	{"machinery", `\[sig-api-machinery\] (` + strings.Join([]string{
-		`AggregatedDiscovery`, `API priority`, `CustomResource(PublishOpenAPI|FieldSelectors|Definition)`, `Discovery`, `FieldValidation`,
-		`Garbage collector`, `(Mutating|Validating)AdmissionPolicy`, `Namespaces`, `ResourceQuota`, `[Ss]erver`, `Watchers`,
-	}, "|") + `)`},
+	{"definitions", `\[sig-api-machinery\] (AggregatedDiscovery|CustomResource(PublishOpenAPI|FieldSelectors|Definition)|Discovery|FieldValidation)`},
+	{"machinery", `\[sig-api-machinery\] (API priority|Garbage collector|(Mutating|Validating)AdmissionPolicy|Namespaces|ResourceQuota|[Ss]erver|Watchers)`},
 	{"resources", `\[sig-(apps|auth|instrumentation|network|node|scheduling|storage)\] (` + strings.Join([]string{
 		`CronJob should support`, `DisruptionController .*(list and delete|should create)`, `ReplicationController should surface`,
 		`Certificates API`, `ServiceAccounts should (allow|create|guarantee|run|update)`, `SubjectReview`,
