@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -244,8 +243,8 @@ func (s *second) log(container string) string {
 
 var (
 	ran = regexp.MustCompile(`(?m)^(?:SUCCESS|FAIL)! -- (\d+) Passed \| (\d+) Failed \|(?: (\d+) Flaked \|)?`)
-	// flaked is in a report of what passed at the second try.
-	flaked = regexp.MustCompile(`(?m)^ *\[FLAKED\] .*`)
+	// secondTry is in a report of a spec that passed then, before its name.
+	secondTry = regexp.MustCompile(`ATTEMPTS TO PASS\].*\n(.*)`)
 )
 
 // passed says how many specs did, at the first or the second try, and that the API server went on all the time.
@@ -262,7 +261,10 @@ func (s *second) passed() {
 		n, _ := strconv.Atoi(m[1])
 		again, _ := strconv.Atoi(m[3])
 		passed, twice = passed+n, twice+again
-		s.w.t.Logf("%s: %s %s", stream.name, m[0], slices.Compact(flaked.FindAllString(log, -1)))
+		s.w.t.Logf("%s: %s passed, %d of them at the second try", stream.name, m[1], again)
+		for _, spec := range secondTry.FindAllStringSubmatch(log, -1) {
+			s.w.t.Logf("at the second try: %s", spec[1])
+		}
 	}
 	s.w.t.Logf("%d conformance specs passed, %d of them at the second try", passed, twice)
 	pod, err := s.pod(s.w.t.Context())
