@@ -30,7 +30,8 @@ const (
 // stream with what makes and deletes groups, since such specs fail beside each other on any etcd.
 var streams = []struct{ name, specs string }{
 	{"definitions", `\[sig-api-machinery\] (AggregatedDiscovery|CustomResource(PublishOpenAPI|FieldSelectors|Definition)|Discovery|FieldValidation)`},
-	{"machinery", `\[sig-api-machinery\] (API priority|Garbage collector|(Mutating|Validating)AdmissionPolicy|Namespaces|ResourceQuota|[Ss]erver|Watchers)`},
+	{"machinery", `\[sig-api-machinery\] (API priority|Garbage collector|(Mutating|Validating)AdmissionPolicy|Namespaces|[Ss]erver|Watchers)`},
+	{"quotas", `\[sig-api-machinery\] ResourceQuota`},
 	{"resources", `\[sig-(apps|auth|instrumentation|network|node|scheduling|storage)\] (` + strings.Join([]string{
 		`CronJob should support`, `DisruptionController .*(list and delete|should create)`, `ReplicationController should surface`,
 		`Certificates API`, `ServiceAccounts should (allow|create|guarantee|run|update)`, `SubjectReview`,
