@@ -96,6 +96,7 @@ func TestConditionsOfTakingOut(t *testing.T) {
 			{"it is not up", of("b", unhealthy)},
 		}, []otherwise{
 			{"another one refused", of("a", refused(time.Second, 0))},
+			{"it refused one a while ago", of("b", refused(time.Minute+time.Second, 0))},
 			{"all refused, and it did so first", func(o *cluster.Observation) {
 				of("a", refused(time.Second, 0))(o)
 				of("b", refused(time.Minute, time.Hour))(o)

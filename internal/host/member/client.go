@@ -65,16 +65,15 @@ func (c *Client) Refused() time.Time {
 	return c.refusedAt
 }
 
-// changed remembers how a change of the membership went.
-func (c *Client) changed(err error) {
-	pid := c.process().PID
+// changed remembers how a change of the membership by that process went. Other calls do not ask whom it is connected to.
+func (c *Client) changed(op cluster.OpKind, pid int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case err == nil:
-		c.refusedAt, c.refusedPID = time.Time{}, 0
 	case errors.Is(err, etcd.ErrUnhealthy):
 		c.refusedAt, c.refusedPID = time.Now(), pid
+	case err == nil && (op == cluster.OpAddLearner || op == cluster.OpAddVoter || op == cluster.OpRemove):
+		c.refusedAt, c.refusedPID = time.Time{}, 0
 	}
 }
 

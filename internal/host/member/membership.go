@@ -34,8 +34,9 @@ func (c *Client) ChangeMembership(ctx context.Context, op cluster.Op, g cluster.
 	if reason := c.mayChange(op, view); reason != "" {
 		return answer.Refused("%s", reason)
 	}
+	pid := c.process().PID
 	added, err := c.call(ctx, op)
-	c.changed(err)
+	c.changed(op.Kind, pid, err)
 	if err == nil {
 		return cluster.ApplyReply{Outcome: cluster.OutcomeDone, Member: added}
 	}

@@ -86,9 +86,11 @@ func (v *Sight) Speaker(except cluster.MemberID) (cluster.Seat, bool) {
 }
 
 // refusedFor is how long ago a host's member refused a membership call, by the
-// host's own clock.
+// host's own clock. A refusal of before the last minute does not count: most
+// are over after 5 s, and a daemon of an earlier release tells of none.
 func refusedFor(h *cluster.HostReport) time.Duration {
-	if h == nil || h.Refused.IsZero() {
+	const counts = time.Minute
+	if h == nil || h.Refused.IsZero() || h.Clock.Before(h.Refused) || h.Clock.Sub(h.Refused) > counts {
 		return math.MaxInt64
 	}
 	return h.Clock.Sub(h.Refused)
