@@ -119,7 +119,7 @@ func memberData(dir string) (string, cluster.Version, error) {
 }
 
 // memberBelow lists the directories with a member's data so many levels below one. What cannot be looked into is an error: it may have
-// one. lost+found is the file system's.
+// one, and so may a link. lost+found is the file system's, and data-trashcan is what a daemon set aside.
 func memberBelow(dir string, levels int) (found []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -127,7 +127,13 @@ func memberBelow(dir string, levels int) (found []string, err error) {
 	}
 	for _, e := range entries {
 		below := filepath.Join(dir, e.Name())
-		if !e.IsDir() || e.Name() == "lost+found" {
+		switch {
+		case e.Type()&fs.ModeSymlink != 0:
+			if at, err := os.Stat(below); err == nil && !at.IsDir() {
+				continue
+			}
+			return nil, usage("name the directory that is meant", "%s is a link, and may lead to a member's data", below)
+		case !e.IsDir(), e.Name() == "lost+found", e.Name() == "data-trashcan":
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(below, "member")); err == nil {

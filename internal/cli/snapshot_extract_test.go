@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -140,6 +141,7 @@ func TestMemberDataBelow(t *testing.T) {
 		{name: "two levels", has: []string{"etcd/data/member/snap", "etcd/other"}, want: "etcd/data"},
 		{name: "three", has: []string{"a/b/c/member"}, says: "has no member's data"},
 		{name: "two members", has: []string{"main-0/member", "main-1/member"}, says: "several members"},
+		{name: "what was set aside", has: []string{"data-trashcan/x-20261120T120000Z-removed/member"}, says: "has no member's data"},
 		{name: "nothing", says: "has no member's data"},
 	} {
 		dir := t.TempDir()
@@ -155,6 +157,13 @@ func TestMemberDataBelow(t *testing.T) {
 	}
 	if _, _, err := memberData(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "has no member's data") {
 		t.Errorf("a directory that is missing: %v", err)
+	}
+	linked := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(linked, "old", "member"), 0o755), os.Symlink(t.TempDir(), filepath.Join(linked, "current"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := memberData(linked); err == nil || !strings.Contains(err.Error(), "current is a link") {
+		t.Errorf("what a link leads to may be meant: %v", err)
 	}
 	loop := t.TempDir()
 	if err := os.Symlink("member", filepath.Join(loop, "member")); err != nil {
