@@ -179,7 +179,7 @@ type Host struct {
 	Name string
 	// Set and Running: there is a StatefulSet, and it is to have its pod.
 	Set, Running bool
-	// Claim is its volume. Unbound: the claim has none yet, so that nothing was ever written there.
+	// Claim is its volume. Unbound: the claim has none yet, and no machine was chosen for it, so that nothing was ever written there.
 	Claim   Claim
 	Unbound bool
 	// Kept: the label says that a deleted cluster left the volume behind on purpose.

@@ -270,7 +270,7 @@ func (s *sight) describe() {
 	w := &s.world
 	for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
 		o := s.hosts[n]
-		h := decide.Host{N: n, Name: s.shape.Host(n), Claim: s.claimOf(o.claim), Unbound: o.claim != nil && o.claim.Spec.VolumeName == "", Leaves: o.leaves != nil}
+		h := decide.Host{N: n, Name: s.shape.Host(n), Claim: s.claimOf(o.claim), Unbound: unbound(o.claim), Leaves: o.leaves != nil}
 		o.tellPod(&h, w.Now)
 		if o.claim != nil {
 			_, h.Kept = o.claim.Labels[shape.LabelKept]
@@ -343,6 +343,11 @@ func (s *sight) loses(h *decide.Host) string {
 		}
 	}
 	return ""
+}
+
+// unbound says whether a claim has no volume, and may get one on any machine.
+func unbound(c *corev1.PersistentVolumeClaim) bool {
+	return c != nil && c.Spec.VolumeName == "" && c.Annotations["volume.kubernetes.io/selected-node"] == ""
 }
 
 func (s *sight) claimOf(c *corev1.PersistentVolumeClaim) decide.Claim {
