@@ -459,3 +459,18 @@ func (w *world) stranger(h *worldHost) {
 	h.Local = cluster.LocalMember{State: cluster.MemberStarted, Generation: 1, Nonce: "theirs", Cluster: c.id, Member: 0xbad, Run: true, Version: h.Releases[0], URLs: h.URLs, HasData: true}
 	h.Process = cluster.Process{State: cluster.ProcessRunning, PID: 77}
 }
+
+// TestJoiningUnread: what cannot be read is no word that hosts are to join a cluster elsewhere.
+func TestJoiningUnread(t *testing.T) {
+	for read, want := range map[bool]string{true: "etcdadm adopt --join is not finished", false: "whether hosts are to join a cluster that runs elsewhere cannot be read"} {
+		w := newWorld()
+		w.spec = &cluster.Spec{MemberCount: 1, EtcdVersion: version("3.6.16")}
+		w.addHost("a", version("3.6.16"))
+		w.store.intent, w.store.marker, w.store.joining = &cluster.Intent{State: cluster.IntentFounded, Timestamp: 1}, true, true
+		o := w.observe()
+		o.Store.Read = read
+		if d := Next(Goal{Kind: Converge}, o); d.Action != nil || !strings.Contains(d.Reason.String(), want) {
+			t.Errorf("read %t: %s, want %s", read, d.Reason, want)
+		}
+	}
+}

@@ -54,6 +54,9 @@ func Identity(v *step.View) *decision.Decision {
 	}
 	if v.Unfounded() && v.Obs.Store.Read && v.Obs.Store.Marker || v.Intent.Adopted() {
 		if stays, why := StaysAdopted(v); stays {
+			if v.Obs.Store.Joining && !v.Obs.Store.Read {
+				return decision.Wait(false, "store-silent", "", "whether hosts are to join a cluster that runs elsewhere cannot be read from the store; nothing is changed before it can")
+			}
 			if v.Obs.Store.Joining {
 				return decision.Wait(false, "predecessor", "", "etcdadm adopt --join is not finished, and no reachable host has a member of the cluster yet; nothing is changed: run it on each host that is to join{why}", why)
 			}
