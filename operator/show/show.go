@@ -300,7 +300,7 @@ func (s Seen) hangsOnOne(out *v1alpha1.ClusterStatus) string {
 		}
 	}
 	for _, h := range slices.Backward(out.Hosts) {
-		if n := carries[h.Node]; counts(h) && n > 1 && *out.Up-n <= out.Voters/2 {
+		if n := carries[h.Node]; counts(h) && n > 1 && *out.Up-n <= out.Voters/2 && *out.Up-1 > out.Voters/2 {
 			return fmt.Sprintf(". Machine %s carries %d of %d voters, and its loss takes the quorum: where another machine is free, kubectl --namespace=%s annotate statefulset %s %s=spread",
 				h.Node, n, out.Voters, cluster.ShellWord(s.Cluster.Namespace), h.Name, shape.AnnotationReplace)
 		}

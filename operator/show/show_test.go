@@ -274,16 +274,17 @@ func TestQuorumOfMembersElsewhere(t *testing.T) {
 // Where the loss of one machine takes the quorum, that is said, with what moves a host to another one.
 func TestMachineThatTakesTheQuorum(t *testing.T) {
 	for _, c := range []struct {
-		up    int
-		third string // machine of main-3; main-1 is on a, and main-2 on b
-		want  string
+		up            int
+		second, third string // machines of main-2 and main-3; main-1 is on a
+		want          string
 	}{
-		{3, "c", "a quorum serves"},
-		{3, "b", "a quorum serves. Machine b carries 2 of 3 voters, and its loss takes the quorum: where another machine is free, kubectl --namespace='team a' annotate statefulset main-3 etcdadm.io/replace=spread"},
-		{2, "b", "a quorum serves"}, // main-3 is down: each loss takes the quorum, wherever it is
+		{3, "b", "c", "a quorum serves"},
+		{3, "b", "b", "a quorum serves. Machine b carries 2 of 3 voters, and its loss takes the quorum: where another machine is free, kubectl --namespace='team a' annotate statefulset main-3 etcdadm.io/replace=spread"},
+		{2, "b", "b", "a quorum serves"}, // main-3 is down: each loss takes the quorum, wherever it is
+		{2, "a", "b", "a quorum serves"},
 	} {
 		s := seen(c.up, time.Hour)
-		s.Nodes["main-3"] = c.third
+		s.Nodes["main-2"], s.Nodes["main-3"] = c.second, c.third
 		_, out := status(t, s)
 		if got := meta.FindStatusCondition(out.Conditions, v1alpha1.Available).Message; got != c.want {
 			t.Errorf("%d up, %s: %s", c.up, c.third, got)
