@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"etcdadm.io/operator/act"
@@ -31,7 +32,11 @@ func main() {
 	healthAt := flag.String("health-probe-bind-address", ":8081", "where /healthz and /readyz are")
 	workers := flag.Int("workers", 32, "clusters that are looked at at once")
 	grace := flag.Duration("rotation-grace", 10*time.Minute, "how long clients have at each step of spec.tls.rotate to take new certificates up")
-	alpha := flag.String("alpha", "", "what is not finished and is on nonetheless, with commas between: ClientIssuer (spec.tls.clients), Adopt (spec.bootstrap.adopt)")
+	var alpha []string // an overlay may give the flag beside a component
+	flag.Func("alpha", "what is not finished and is on nonetheless, with commas between, or the flag again: ClientIssuer (spec.tls.clients), Adopt (spec.bootstrap.adopt)", func(s string) error {
+		alpha = append(alpha, s)
+		return nil
+	})
 	issuers := flag.String("issuers", "Issuer/*", "issuers that spec.tls.clients may name, as KIND/NAME or KIND.GROUP/NAME, with commas between; NAME may be *")
 	flag.Parse() // --kubeconfig is controller-runtime's
 	if os.Getenv("GOGC") == "" {
@@ -40,7 +45,7 @@ func main() {
 	ctrl.SetLogger(zap.New())
 	r := &reconcile.Reconciler{Image: *image, RotationGrace: *grace}
 	var err error
-	if r.Alpha, err = reconcile.ParseAlpha(*alpha); err == nil {
+	if r.Alpha, err = reconcile.ParseAlpha(strings.Join(alpha, ",")); err == nil {
 		r.Issuers, err = reconcile.ParseIssuers(*issuers)
 	}
 	if err == nil {
