@@ -99,7 +99,8 @@ func (c *checker) check(m mutation) error {
 	return nil
 }
 
-// compile checks a package with the changed files, its own tests with it where one of their files is changed.
+// compile checks a package with the changed files and its own tests, which a run builds with it; or its tests from outside, where one
+// of their files is changed.
 func (c *checker) compile(p listed, dir string, changed map[string][]byte) error {
 	has := func(names []string) bool {
 		for _, name := range names {
@@ -113,10 +114,8 @@ func (c *checker) compile(p listed, dir string, changed map[string][]byte) error
 	switch {
 	case has(p.XTestGoFiles):
 		names = p.XTestGoFiles
-	case has(p.TestGoFiles):
+	case has(p.GoFiles) || has(p.TestGoFiles):
 		names = append(append(names, p.GoFiles...), p.TestGoFiles...)
-	case has(p.GoFiles):
-		names = p.GoFiles
 	default:
 		return fmt.Errorf("%s: no changed file is built on this system", dir)
 	}
