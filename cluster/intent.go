@@ -121,7 +121,7 @@ type Intent struct {
 	Founders   []Founder `json:"founders,omitempty"`
 	Source     Source    `json:"source,omitzero"`
 	CommandID  string    `json:"commandID,omitempty"`
-	// Joins says that hosts of ours are to join this cluster, of which nothing else is known yet. Only generation 0 has it.
+	// Joins: our hosts are to join this cluster, which runs elsewhere. Only generation 0 has it.
 	Joins bool `json:"joins,omitempty"`
 	// Reached is where the log ended of the survivor that the generation was recovered from.
 	Reached Progress `json:"reached,omitzero"`
