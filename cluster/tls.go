@@ -20,6 +20,15 @@ func TurnsTLSOn(plain, secure []string) bool {
 	return slices.Equal(sortedURLs(with), sortedURLs(secure))
 }
 
+// WithoutTLS are the same addresses without TLS.
+func WithoutTLS(urls []string) []string {
+	plain := make([]string, 0, len(urls))
+	for _, u := range urls {
+		plain = append(plain, "http://"+strings.TrimPrefix(strings.TrimPrefix(u, "http://"), "https://"))
+	}
+	return plain
+}
+
 func sortedURLs(urls []string) []string {
 	if slices.IsSorted(urls) { // nearly always
 		return urls

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,7 +111,7 @@ const lookEvery = 300 * time.Millisecond
 
 // Look is the scene of now.
 func (j *Join) Look(ctx context.Context) (*Scene, error) {
-	s := &Scene{Peer: j.URLs.Peer, Keep: j.Keep, Count: j.Count, Of: j.Of, Hosts: j.Hosts, Release: j.Release}
+	s := &Scene{Keep: j.Keep, Count: j.Count, Of: j.Of, Release: j.Release}
 	var before blob.ETag
 	var err error
 	if j.Folder != nil {
@@ -122,7 +123,7 @@ func (j *Join) Look(ctx context.Context) (*Scene, error) {
 	if err != nil {
 		return nil, &listError{err}
 	}
-	s.Cluster = view.Cluster
+	s.Cluster, s.Peer, s.Hosts = view.Cluster, joinsAt(j.URLs.Peer, view.Members), joinsAt(j.Hosts, view.Members)
 	if err := j.lookAtStore(ctx, s, before); err != nil {
 		return nil, err
 	}
@@ -134,7 +135,7 @@ func (j *Join) Look(ctx context.Context) (*Scene, error) {
 	for i, m := range view.Members {
 		go func() {
 			defer func() { done <- struct{}{} }()
-			if sameURLs(m.PeerURLs, j.URLs.Peer) && len(m.ClientURLs) == 0 {
+			if sameURLs(m.PeerURLs, s.Peer) && len(m.ClientURLs) == 0 {
 				m.ClientURLs = j.URLs.Client // it has not told the others yet
 			}
 			s.Members[i].Member = m
@@ -150,6 +151,16 @@ func (j *Join) Look(ctx context.Context) (*Scene, error) {
 		<-done
 	}
 	return s, ctx.Err()
+}
+
+// joinsAt is where a host of ours is listed for its peers: without TLS while the members are, since one that was started without
+// certificates reaches nobody who listens with them. Once all are ours, the daemons turn it on (docs/adr/019-tls.md).
+func joinsAt(own []string, members []cluster.Member) []string {
+	plain := func(u string) bool { return !secure(u) }
+	if slices.ContainsFunc(members, func(m cluster.Member) bool { return slices.ContainsFunc(m.PeerURLs, plain) }) {
+		return cluster.WithoutTLS(own)
+	}
+	return own
 }
 
 // lookAtStore reads what is written down after the members were listed, since each of

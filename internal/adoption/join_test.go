@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,8 @@ type world struct {
 	// replaced how many foreign members were replaced then, of which the newest backup
 	// knows that many.
 	giveUps, replaced, backed int
+	// secure: the daemons of ours have TLS, and no member of theirs.
+	secure bool
 	// left is how many calls the command may make before it is killed.
 	left int
 	late []func() // calls whose answer was lost, and that take effect later
@@ -126,6 +129,9 @@ func (w *world) AddLearner(_ context.Context, _ cluster.ClusterID, peer []string
 				return errors.New("too many learners, or peer URL exists")
 			}
 		}
+		if !strings.HasPrefix(peer[0], "http:") {
+			w.t.Errorf("a member is added at %v, where those that are there reach nobody", peer)
+		}
 		if w.backups == 0 || w.backed != w.replaced {
 			w.t.Error("a member is added without a backup of what is there")
 		}
@@ -208,8 +214,12 @@ func (w *world) Reach(context.Context, cluster.Member) error { return nil }
 
 // host is the command on a host of ours.
 func (w *world) host(n int) *Join {
+	scheme := "http"
+	if w.secure {
+		scheme = "https"
+	}
 	return &Join{
-		DataDir: filepath.Join(w.dir, fmt.Sprint(n)), URLs: cluster.URLs{Peer: []string{fmt.Sprint("http://o", n)}, Client: []string{fmt.Sprint("http://o", n, ":1")}},
+		DataDir: filepath.Join(w.dir, fmt.Sprint(n)), URLs: cluster.URLs{Peer: []string{fmt.Sprint(scheme, "://o", n)}, Client: []string{fmt.Sprint(scheme, "://o", n, ":1")}},
 		Count: w.count, Within: time.Hour, Members: w, Folder: control.New(w.store, "c"), Has: func(cluster.Version) bool { return true }, Say: func(string, ...any) {},
 	}
 }
@@ -237,7 +247,7 @@ func TestJoinModel(t *testing.T) {
 	ended := 0
 	for seed := range uint64(100) {
 		w := newWorld(t, seed, 1+int(seed%4))
-		w.giveUps = int(seed % 3)
+		w.giveUps, w.secure = int(seed%3), seed%5 < 2
 		folder := control.New(w.store, "c")
 		for round := range 3000 {
 			w.disturb(round)

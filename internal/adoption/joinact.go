@@ -97,15 +97,15 @@ func (j *Join) change(ctx context.Context, how func(*control.Joining) (*control.
 }
 
 // listed writes this host's peer URLs down among ours.
-func (j *Join) listed(ctx context.Context) error {
+func (j *Join) listed(ctx context.Context, s *Scene) error {
 	return j.change(ctx, func(now *control.Joining) (*control.Joining, error) {
 		switch {
 		case now == nil || now.Backup == "":
 			return nil, errChanged
-		case now.IsOurs(cluster.Member{PeerURLs: j.URLs.Peer}):
+		case now.IsOurs(cluster.Member{PeerURLs: s.Peer}):
 			return nil, nil
 		}
-		now.Ours = append(now.Ours, j.URLs.Peer)
+		now.Ours = append(now.Ours, s.Peer)
 		return now, nil
 	})
 }
@@ -117,10 +117,11 @@ func (j *Join) add(ctx context.Context, s *Scene) error {
 	if !ok {
 		return fmt.Errorf("%w: this host has no etcd %s, which the members run", ErrRefused, s.Version())
 	}
-	if err := j.listed(ctx); err != nil {
+	if err := j.listed(ctx, s); err != nil {
 		return err
 	}
 	a := &record.Admission{Cluster: s.Cluster, Token: "adopted-" + s.Cluster.String(), URLs: j.URLs, Version: version}
+	a.URLs.Peer = s.Peer
 	if s.Spec != nil {
 		a.Options, _ = etcdargs.Options(s.Spec.Options, version) // what it has not got, the daemon tells
 	}
@@ -130,8 +131,8 @@ func (j *Join) add(ctx context.Context, s *Scene) error {
 	if err := j.place().WriteAdmission(a); err != nil {
 		return err
 	}
-	j.say("Adding this host's member as a learner at %s.", strings.Join(j.URLs.Peer, ", "))
-	return j.Members.AddLearner(ctx, s.Cluster, j.URLs.Peer)
+	j.say("Adding this host's member as a learner at %s.", strings.Join(s.Peer, ", "))
+	return j.Members.AddLearner(ctx, s.Cluster, s.Peer)
 }
 
 // release is what this host's member will run: the highest of what the members run
@@ -147,7 +148,7 @@ func (j *Join) release(s *Scene) (cluster.Version, bool) {
 
 // admit tells this host's daemon which member is its.
 func (j *Join) admit(ctx context.Context, s *Scene, own cluster.Member) error {
-	if err := j.listed(ctx); err != nil { // an adoption that was begun anew meanwhile knows nothing of it
+	if err := j.listed(ctx, s); err != nil { // an adoption that was begun anew meanwhile knows nothing of it
 		return err
 	}
 	a := *s.Admission

@@ -68,7 +68,7 @@ func members(n int) string {
 
 func (j *Join) describe(s *Scene, m Seen) string {
 	whose := "not ours"
-	if sameURLs(m.PeerURLs, j.URLs.Peer) {
+	if sameURLs(m.PeerURLs, s.Peer) {
 		whose = "this host's"
 	} else if s.isOurs(m) {
 		whose = "ours"
@@ -174,20 +174,12 @@ func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
 		}
 	}
 	for _, m := range s.Members {
-		if sameURLs(m.PeerURLs, j.URLs.Peer) {
+		if sameURLs(m.PeerURLs, s.Peer) {
 			continue
 		}
-		for _, u := range m.PeerURLs {
-			if secure(u) != secure(j.URLs.Peer[0]) {
-				p.missing("member %s speaks at %s with its peers, and this host would at %s: %s", m.label(), u, j.URLs.Peer[0], otherScheme(u))
-				return
-			}
-		}
-		for _, u := range m.ClientURLs {
-			if secure(u) != secure(j.URLs.Client[0]) {
-				p.missing("member %s serves clients at %s, and this host would at %s: %s", m.label(), u, j.URLs.Client[0], otherScheme(u))
-				return
-			}
+		if why := j.otherTLS(s, m); why != "" {
+			p.missing("%s", why)
+			return
 		}
 		if err := j.reach(ctx, m); err != nil {
 			p.missing("member %s is not reached at its peer URLs as this host's member would: %v", m.label(), err)
@@ -195,12 +187,25 @@ func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
 	}
 }
 
-// otherScheme is what a person does where one side speaks TLS and the other does not.
-func otherScheme(theirs string) string {
-	if secure(theirs) {
-		return "both with TLS, or both without: give this host's daemon the authority that the members trust (--pki-dir)"
+// otherTLS is why this host cannot speak with a member for the sake of TLS, or serve clients as it does; empty: it can. Who has
+// certificates joins members without them, and not the other way round.
+func (j *Join) otherTLS(s *Scene, m Seen) string {
+	const give = "give this host's daemon the authority that the members trust (--pki-dir)"
+	for _, u := range m.PeerURLs {
+		switch {
+		case secure(u) == secure(s.Peer[0]):
+		case secure(j.URLs.Peer[0]):
+			return fmt.Sprintf("member %s speaks TLS with its peers (%s), and others of them do not: have all of them speak with it, or all without, and run this again", m.label(), u)
+		default:
+			return fmt.Sprintf("member %s speaks at %s with its peers, and this host would at %s: %s", m.label(), u, s.Peer[0], give)
+		}
 	}
-	return "a host with TLS does not join members without. On a machine, start the daemon without (--insecure, --etcd-insecure). Pods always have TLS: in place of adopting it, restore a snapshot (etcdadm backup run --once, then an EtcdCluster with spec.bootstrap.restore), or begin with its volumes (spec.bootstrap.claims)"
+	for _, u := range m.ClientURLs {
+		if secure(u) && !secure(j.URLs.Client[0]) {
+			return fmt.Sprintf("member %s serves clients at %s, and this host would at %s: %s", m.label(), u, j.URLs.Client[0], give)
+		}
+	}
+	return ""
 }
 
 // reach is nil, too, where the member has gone since the look, by itself or by another
@@ -250,7 +255,7 @@ func (j *Join) steps(ctx context.Context, p *Plan, s *Scene) {
 		p.step("a backup of the cluster, into the store; with it who its members are, the spec (%d members of etcd %s), and the marker that keeps our daemons from founding a cluster", count, s.Version())
 	}
 	if own, listed := s.own(); !listed || own.Learner {
-		p.step("this host joins at %s: as a learner, which its daemon starts and which counts for no quorum; promoted when it has caught up and every voter is healthy", strings.Join(j.URLs.Peer, ", "))
+		p.step("this host joins at %s: as a learner, which its daemon starts and which counts for no quorum; promoted when it has caught up and every voter is healthy", strings.Join(s.Peer, ", "))
 		ours++
 	}
 	switch {
@@ -264,9 +269,21 @@ func (j *Join) steps(ctx context.Context, p *Plan, s *Scene) {
 			p.step("member %s is removed%s: %d stay; each of them has to be healthy", m.label(), leads(s, m), count+len(foreign)-i-1)
 		}
 		p.step("the leading daemon writes the cluster's record; from then on it is one like any other")
+		if cluster.TurnsTLSOn(s.Peer, j.URLs.Peer) {
+			p.step("the daemons turn TLS on between the members, one restart each. Until then whoever reaches %s reads and writes as a member does, as at the members that are there", strings.Join(s.Peer, ", "))
+		}
 	}
-	p.step("what clients notice: one election at most, when leadership moves; whoever is connected to a member that goes has to connect to another. Before the removals give them our hosts' endpoints, this one's is %s: the old ones will not answer any more", strings.Join(j.URLs.Client, ","))
+	p.step("what clients notice: one election at most, when leadership moves; whoever is connected to a member that goes has to connect to another. Before the removals give them our hosts' endpoints, this one's is %s%s: the old ones will not answer any more", strings.Join(j.URLs.Client, ","), j.newToTLS(foreign))
 	p.step("afterwards take away what ran the removed members (the unit, the static pod's manifest, the StatefulSet) before anything empties their directories or volumes: started anew on an empty one with the settings of their first start, they would found an empty cluster at the old endpoints")
+}
+
+// newToTLS is what clients need besides that had none of it; empty: nothing.
+func (j *Join) newToTLS(foreign []Seen) string {
+	plain := func(m Seen) bool { return slices.ContainsFunc(m.ClientURLs, func(u string) bool { return !secure(u) }) }
+	if secure(j.URLs.Client[0]) && slices.ContainsFunc(foreign, plain) {
+		return ", with a certificate of the authority for clients, which they did not need so far"
+	}
+	return ""
 }
 
 // settingsSteps are the settings that Run writes.

@@ -684,23 +684,78 @@ func TestRunEndsInItsTime(t *testing.T) {
 	}
 }
 
-// A person who is refused for want of TLS is told what to do in place of it, and where another release is wanted, which one is adopted.
+// Where another release is wanted a person is told which one is adopted.
 func TestPlanSaysTheWayRound(t *testing.T) {
 	w := newWorld(t, 1, 3)
 	j := w.host(1)
-	j.URLs = cluster.URLs{Peer: []string{"https://o1"}, Client: []string{"https://o1:1"}}
 	j.Release = cluster.MustVersion("3.7.3")
 	p, err := j.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing := strings.Join(p.Missing, "\n")
-	for _, words := range []string{"spec.bootstrap.restore", "spec.bootstrap.claims", "to 3.6.16, adopt, and then change it"} {
-		if !strings.Contains(missing, words) {
-			t.Errorf("it says nothing of %q: %s", words, missing)
-		}
+	if missing := strings.Join(p.Missing, "\n"); !strings.Contains(missing, "to 3.6.16, adopt, and then change it") {
+		t.Errorf("it says %s", missing)
 	}
 	if j, _, err := j.Folder.ReadJoining(t.Context()); j != nil || err != nil || w.backups > 0 || len(w.members) != 3 {
 		t.Errorf("something was done: %+v, %v", j, err)
+	}
+}
+
+// Which schemes fit each other, and what a person is told.
+func TestPlanAcrossTLS(t *testing.T) {
+	for name, c := range map[string]struct {
+		secure       bool     // the daemons of ours have TLS
+		peers        []string // of theirs
+		client       string
+		missing, say string
+	}{
+		"none has it":                {false, []string{"http://f1", "http://f2"}, "http://c", "", "this host joins at http://o1: as"},
+		"all have it":                {true, []string{"https://f1", "https://f2"}, "https://c", "", "this host joins at https://o1: as"},
+		"ours have it":               {true, []string{"http://f1", "http://f2"}, "http://c", "", "this host joins at http://o1: as|the daemons turn TLS on between the members|https://o1:1, with a certificate"},
+		"theirs have it for clients": {true, []string{"http://f1"}, "https://c", "", "this host joins at http://o1: as"},
+		"theirs have it for peers":   {true, []string{"https://f1"}, "http://c", "", "this host joins at https://o1: as|https://o1:1, with a certificate"},
+		"theirs have it":             {false, []string{"https://f1"}, "https://c", "speaks at https://f1 with its peers, and this host would at http://o1: give", ""},
+		"theirs, for clients alone":  {false, []string{"http://f1"}, "https://c", "serves clients at https://c", ""},
+		"some of theirs have it":     {true, []string{"http://f1", "https://f2"}, "https://c", "have all of them speak with it, or all without", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, len(c.peers))
+			w.secure = c.secure
+			for i, u := range c.peers {
+				w.members[i].PeerURLs, w.members[i].ClientURLs = []string{u}, []string{c.client}
+			}
+			p, err := w.host(1).Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			missing, steps := strings.Join(p.Missing, "\n"), strings.Join(p.Steps, "\n")
+			if (missing == "") != (c.missing == "") || !strings.Contains(missing, c.missing) {
+				t.Errorf("missing: %s", missing)
+			}
+			for _, words := range strings.Split(c.say, "|") {
+				if !strings.Contains(steps, words) {
+					t.Errorf("it says nothing of %q:\n%s", words, steps)
+				}
+			}
+			if on := strings.Contains(steps, "turn TLS on"); on != (c.secure && c.peers[0] == "http://f1" && c.missing == "") {
+				t.Errorf("it turns TLS on: %t", on)
+			}
+		})
+	}
+}
+
+// A member at a host of ours that no list has is found without TLS as well.
+func TestLostWithoutTLS(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	w.secure = true
+	j := w.host(1)
+	j.Hosts = []string{"https://o1", "https://o2"}
+	w.members[2].PeerURLs = []string{"http://o2"}
+	s, err := j.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next := s.Next(); next.Kind != StepRefuse || !strings.Contains(next.Reason, "at a host of ours") {
+		t.Errorf("%+v", next)
 	}
 }

@@ -31,6 +31,7 @@ type foreignEtcd struct {
 	packing   backupstore.Packing
 	name      string // of the cluster among our daemons
 	own       []string
+	inClear   bool      // a person named endpoints without TLS for whatever was given
 	say       io.Writer // how far a backup is; nil: nobody hears
 
 	mu        sync.Mutex
@@ -41,6 +42,7 @@ type foreignEtcd struct {
 
 func (a *adoptFlags) openForeign(ctx context.Context) (*foreignEtcd, error) {
 	e := &foreignEtcd{name: a.name, endpoints: slices.Clone(a.endpoints), own: a.join.urls.Client}
+	e.inClear = slices.ContainsFunc(a.endpoints, func(u string) bool { return strings.HasPrefix(u, "http:") })
 	var err error
 	if e.tls, err = a.access.CommandTLS(ctx); err != nil {
 		return nil, fmt.Errorf("read the certificates for etcd: %w", err)
@@ -112,7 +114,7 @@ func leafTLS(dir string, now time.Time) (*tls.Config, error) {
 }
 
 func (e *foreignEtcd) dial(urls []string) (*etcd.Client, error) {
-	return etcd.New(etcd.Config{Endpoints: urls, TLS: e.tls, Credential: e.auth, Voters: e.voters})
+	return etcd.New(etcd.Config{Endpoints: urls, TLS: e.tls, Credential: e.auth, Voters: e.voters, InClear: e.inClear})
 }
 
 // voters are where a learner's caller gets its token.
@@ -323,11 +325,14 @@ func (e *foreignEtcd) MoveLeader(ctx context.Context, of cluster.ClusterID, lead
 
 // Reach implements adoption.Members.
 func (e *foreignEtcd) Reach(ctx context.Context, m cluster.Member) error {
-	config, err := e.peer()
-	if err != nil {
-		return err
+	var config *tls.Config
+	if slices.ContainsFunc(m.PeerURLs, func(u string) bool { return strings.HasPrefix(u, "https:") }) {
+		var err error
+		if config, err = e.peer(); err != nil {
+			return err
+		}
 	}
-	_, err = etcd.VoterURLs(ctx, m.PeerURLs, config)
+	_, err := etcd.VoterURLs(ctx, m.PeerURLs, config)
 	return err
 }
 

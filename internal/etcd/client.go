@@ -64,6 +64,9 @@ type Config struct {
 	// credential to one of them, because a learner takes tokens and gives none.
 	// See VoterURLs.
 	Voters func(ctx context.Context) ([]string, error)
+	// InClear: the credential goes to voters without TLS as well, from a member with
+	// it; whoever gave it shows it to them anyway.
+	InClear bool
 }
 
 // Client is the driver of one member. It is safe for concurrent use.
@@ -75,6 +78,7 @@ type Client struct {
 	auth        pb.AuthClient
 	credential  func(ctx context.Context) (user, password string, err error)
 	voters      func(ctx context.Context) ([]string, error)
+	inClear     bool        // see Config
 	tls         bool        // the endpoints are https
 	config      *tls.Config // for a voter, as it was given
 	quota       int64
@@ -133,6 +137,7 @@ func New(cfg Config) (*Client, error) {
 		auth:        pb.NewAuthClient(conn),
 		credential:  cfg.Credential,
 		voters:      cfg.Voters,
+		inClear:     cfg.InClear,
 		tls:         secure,
 		config:      cfg.TLS,
 		quota:       cfg.Quota,

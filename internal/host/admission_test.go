@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/record"
 )
 
@@ -167,6 +168,36 @@ func TestInvitedAndNotAdded(t *testing.T) {
 			t.Errorf("it waits for %+v, local %+v", st.Predecessor, st.Local)
 		}
 		d.end()
+		m.conserved()
+	})
+}
+
+// A host with TLS enters a cluster without it at its plain peer URL, and stays there until a leader has it restarted with TLS; clients
+// find it with TLS from the start.
+func TestEnterWithoutTLS(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		withAdmission(m)
+		secure := cluster.URLs{Peer: []string{"https://h1:2380"}, Client: []string{"https://h1:4001"}, Quarantine: []string{"https://h1:8001"}}
+		m.admission.URLs.Client, m.admission.URLs.Quarantine = secure.Client, secure.Quarantine
+		with := func(_ *session, o *host.Options) { o.URLs = secure }
+		d := m.boot(with)
+		d.look(1)
+		d.end()
+		d = m.boot(with)
+		defer d.end()
+		if st := d.look(2); !taken(st) {
+			t.Errorf("local %+v, waits %+v", st.Local, st.Predecessor)
+		}
+		_, starts := m.process()
+		for _, l := range starts {
+			if l.URLs.Peer[0] != ownURLs.Peer[0] || l.URLs.Client[0] != secure.Client[0] {
+				t.Errorf("it is started at %+v", l.URLs)
+			}
+		}
+		if len(starts) == 0 {
+			t.Error("it was not started")
+		}
 		m.conserved()
 	})
 }

@@ -67,7 +67,7 @@ func (t *TakeOver) launchAdmitted(ctx context.Context, s record.State, a *record
 		return l, "no member was added for this host yet", again
 	case slices.Contains(a.Known, a.Member):
 		return l, fmt.Sprintf("member %s existed before this host was prepared, so it is not this disk's", a.Member), rejoin
-	case !member.SameSet(a.URLs.Peer, t.URLs.Peer):
+	case !member.SameSet(a.URLs.Peer, t.URLs.Peer) && !cluster.TurnsTLSOn(a.URLs.Peer, t.URLs.Peer):
 		return l, fmt.Sprintf("member %s was added with the peer URLs %v, this host listens at %v", a.Member, a.URLs.Peer, t.URLs.Peer), "give the daemon the command line that etcdadm adopt printed"
 	case !slices.Contains(t.Releases(), a.Version):
 		return l, fmt.Sprintf("this host has no etcd %s", a.Version), fmt.Sprintf("run etcdadm download %s on this host, or unpack the release into /opt/etcd-v%s; it is taken up within ten seconds", a.Version, a.Version)
@@ -75,7 +75,7 @@ func (t *TakeOver) launchAdmitted(ctx context.Context, s record.State, a *record
 	if why, hint = t.Obstacle(s); why != "" {
 		return l, why, hint
 	}
-	if why, hint = t.fitsURLs(a.URLs); why != "" {
+	if why, hint = t.fitsClients(a.URLs); why != "" {
 		return l, why, hint
 	}
 	if why, hint = t.markerIsTheirs(ctx); why != "" {
@@ -84,8 +84,10 @@ func (t *TakeOver) launchAdmitted(ctx context.Context, s record.State, a *record
 	if why, hint = t.neverVoted(ctx, a.Member); why != "" {
 		return l, why, hint
 	}
+	urls := t.URLs
+	urls.Peer = slices.Clone(a.URLs.Peer) // without TLS while the members are: the planner turns it on (docs/adr/019-tls.md)
 	return record.Launch{
-		Version: a.Version, Token: a.Token, URLs: t.URLs, Adopted: true, Options: slices.Clone(a.Options),
+		Version: a.Version, Token: a.Token, URLs: urls, Adopted: true, Options: slices.Clone(a.Options),
 		InitialCluster: member.NamedMembers(a.Members, a.Member, s.Host),
 	}, "", ""
 }

@@ -121,15 +121,24 @@ func (t *TakeOver) markerIsTheirs(ctx context.Context) (why, hint string) {
 // fitsURLs holds the URLs that the member has against those of the flags: with
 // another scheme it would find no certificate, or do without one.
 func (t *TakeOver) fitsURLs(u cluster.URLs) (why, hint string) {
-	for _, pair := range [][2][]string{{u.Peer, t.URLs.Peer}, {u.Client, t.URLs.Client}} {
-		if len(pair[0]) == 0 || len(pair[1]) == 0 {
-			return "its URLs are not known", "give the daemon the flags that etcd-manager had"
-		}
-		was, _, _ := strings.Cut(pair[0][0], "://")
-		is, _, _ := strings.Cut(pair[1][0], "://")
-		if was != is {
-			return fmt.Sprintf("it was run with %s, and this daemon is to run it with %s", pair[0][0], pair[1][0]), "give the daemon the flags that etcd-manager had (--etcd-insecure, --pki-dir)"
-		}
+	if why, hint = sameScheme(u.Peer, t.URLs.Peer); why != "" {
+		return why, hint
+	}
+	return t.fitsClients(u)
+}
+
+func (t *TakeOver) fitsClients(u cluster.URLs) (why, hint string) {
+	return sameScheme(u.Client, t.URLs.Client)
+}
+
+func sameScheme(had, has []string) (why, hint string) {
+	if len(had) == 0 || len(has) == 0 {
+		return "its URLs are not known", "give the daemon the flags that etcd-manager had"
+	}
+	was, _, _ := strings.Cut(had[0], "://")
+	is, _, _ := strings.Cut(has[0], "://")
+	if was != is {
+		return fmt.Sprintf("it was run with %s, and this daemon is to run it with %s", had[0], has[0]), "give the daemon the flags that etcd-manager had (--etcd-insecure, --pki-dir)"
 	}
 	return "", ""
 }
