@@ -66,6 +66,82 @@ func TestAdoptByJoining(t *testing.T) {
 	}
 }
 
+// Members without TLS go over to hosts that have it: ours join without it, too, while a client writes that knows none either; theirs
+// go while one writes that has a certificate; and then the daemons turn it on, as nobody else is left. The only daemon that leads is
+// killed meanwhile.
+func TestAdoptByJoiningWithoutTLS(t *testing.T) {
+	t.Parallel()
+	for _, v := range []struct {
+		name    string
+		members int
+		auth    bool
+		version string
+	}{
+		{"one", 1, false, testetcd.V36}, {"password", 1, true, testetcd.V37}, {"three", 3, false, testetcd.V35}, {"passwords", 3, true, testetcd.V36},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			if v.name != "one" {
+				rig.TakesLong(t, "1 minute")
+			}
+			c := rig.NewCluster(t, rig.Options{Hosts: 2 * v.members, TLS: true, Version: v.version})
+			theirs := upTo(v.members)
+			for _, n := range theirs {
+				c.Host(n).Plain = true
+			}
+			x := c.FormByHand(theirs...)
+			id, _ := x.MemberIDs()
+			if v.auth {
+				c.AuthByHand()
+			}
+			before := c.WriteUnder("before/", theirs...)
+			var ours []int
+			for n := v.members + 1; n <= 2*v.members; n++ {
+				ours = append(ours, n)
+			}
+			if r := c.Join(ours[0]); r.Code != 0 || !strings.Contains(r.Stdout, "this host joins at http://") || !strings.Contains(r.Stdout, "turn TLS on between the members") {
+				t.Errorf("the dry run: %s", r)
+			}
+			for _, n := range ours {
+				c.JoinWith(n, "--keep")
+				before.WaitFor(10)
+			}
+			before.Check()
+			after := c.WriteUnder("after/", ours...)
+			c.KilledAfter(500*time.Millisecond, ours[0])
+			if r := c.Join(ours[0], "--yes", "--wait=90s"); r.Code != 0 || !strings.Contains(r.Stdout, "Done") {
+				t.Fatalf("%s", r)
+			}
+			leads := c.Leader(rig.Soon, c.Host(ours[0]))
+			leads.Kill() // its etcd goes on
+			leads.Start()
+			client := c.NewClient(ours...)
+			defer client.Close()
+			rig.Eventually(t, 3*rig.Soon, "TLS between the members", func(ctx context.Context) error {
+				list, err := client.MemberList(ctx)
+				if err != nil || len(list.Members) != len(ours) {
+					return fmt.Errorf("%v, %w", list, err)
+				}
+				for _, m := range list.Members {
+					if m.IsLearner || !strings.HasPrefix(m.PeerURLs[0], "https://") || !strings.HasPrefix(m.ClientURLs[0], "https://") {
+						return fmt.Errorf("%s", m)
+					}
+				}
+				return nil
+			})
+			c.Generation(1, ours...)
+			c.OnlyOurs(id, ours...)
+			after.WaitFor(10)
+			after.Check()
+			after.NeverBack()
+			before.Compare(client)
+			if r := c.Join(ours[0]); r.Code != 0 || !strings.Contains(r.Stdout, "ours already") {
+				t.Errorf("once more: %s", r)
+			}
+		})
+	}
+}
+
 func upTo(n int) (hosts []int) {
 	for i := range n {
 		hosts = append(hosts, i+1)

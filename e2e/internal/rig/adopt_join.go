@@ -39,7 +39,7 @@ func (c *Cluster) joinArgs(n int, more ...string) []string {
 		"adopt", "--join", "--endpoints=" + strings.Join(theirs, ","), "--store=" + c.StoreURL(), "--cluster-name=" + c.Name, "--data-dir=" + h.Dir,
 		"--peer-urls=" + url(PortPeer), "--client-urls=" + url(PortClient), "--quarantine-client-urls=" + url(portQuarantine), "--release-dir=" + cache,
 	}
-	if c.Options.TLS {
+	if h.Secure() {
 		c.ClientTLS()
 		dir := filepath.Join(c.Dir, "client")
 		args = append(args, "--pki-dir="+c.PKIDir(), "--cacert="+filepath.Join(dir, "ca.crt"), "--cert="+filepath.Join(dir, "etcdadm.crt"), "--key="+filepath.Join(dir, "etcdadm.key"))

@@ -37,7 +37,7 @@ func (c *Cluster) FormByHand(hosts ...int) *Theirs {
 		if err := os.Rename(filepath.Join(dir, "data", x.token), x.handDir(n)); err != nil {
 			c.T.Fatal(err)
 		}
-		if c.Options.TLS {
+		if c.Host(n).Secure() {
 			x.certsByHand(n)
 		}
 		if err := os.RemoveAll(dir); err != nil {

@@ -30,6 +30,7 @@ type Host struct {
 	Env    []string
 	Auto   bool     // the daemon is etcdadm auto
 	Pod    bool     // it runs below etcdadm pod
+	Plain  bool     // what else runs etcd here does so without TLS
 	Stderr *os.File // of the daemon; nil: its log
 	Alone  []string // a plain etcd in place of the daemon
 
@@ -37,8 +38,11 @@ type Host struct {
 	Done chan struct{} // closed when the daemon of cmd has ended
 }
 
+// Secure reports whether its member speaks TLS.
+func (h *Host) Secure() bool { return h.C.Options.TLS && !h.Plain }
+
 func (h *Host) Scheme() string {
-	if h.C.Options.TLS {
+	if h.Secure() {
 		return "https"
 	}
 	return "http"

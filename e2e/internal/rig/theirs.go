@@ -53,7 +53,7 @@ func (c *Cluster) FormTheirs(hosts ...int) *Theirs {
 	}
 	for _, n := range hosts {
 		Put(c.T, x.StatePath(n), x.State(), 0o600)
-		if c.Options.TLS {
+		if c.Host(n).Secure() {
 			x.issue(n)
 		}
 	}
@@ -121,7 +121,7 @@ func (x *Theirs) State() []byte {
 		node = text(node, 2, x.URL(i+1, PortPeer))
 		node = text(node, 3, x.URL(i+1, PortClient))
 		node = text(node, 4, x.URL(i+1, portQuarantine))
-		if x.c.Options.TLS {
+		if x.c.Host(i + 1).Secure() {
 			node = protowire.AppendVarint(protowire.AppendTag(node, 5, protowire.VarintType), 1)
 		}
 		all = text(all, 7, string(node))
@@ -146,7 +146,7 @@ func (x *Theirs) environment(n int, state string) []string {
 		"ETCD_ADVERTISE_CLIENT_URLS=" + x.URL(n, PortClient), "ETCD_INITIAL_ADVERTISE_PEER_URLS=" + x.URL(n, PortPeer),
 		"ETCD_INITIAL_CLUSTER_TOKEN=" + x.token, "ETCD_INITIAL_CLUSTER_STATE=" + state, "ETCD_INITIAL_CLUSTER=" + strings.Join(initial, ","),
 	}
-	if x.c.Options.TLS {
+	if x.c.Host(n).Secure() {
 		peers, clients := x.pki(n, "peers"), x.pki(n, "clients")
 		if x.byHand {
 			dir := filepath.Join(x.c.Dir, fmt.Sprintf("certs%d", n))

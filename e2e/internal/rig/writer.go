@@ -34,11 +34,11 @@ func (c *Cluster) Write() *writer {
 	return c.WriteUnder("written/")
 }
 
-// WriteUnder is write with keys that begin like this.
-func (c *Cluster) WriteUnder(prefix string) *writer {
+// WriteUnder is write with keys that begin like this, by way of some hosts; none: of all.
+func (c *Cluster) WriteUnder(prefix string, hosts ...int) *writer {
 	c.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &writer{t: c.T, client: c.NewClient(), Prefix: prefix + c.Block.prefix + time.Now().Format("150405.000000") + "/",
+	w := &writer{t: c.T, client: c.NewClient(hosts...), Prefix: prefix + c.Block.prefix + time.Now().Format("150405.000000") + "/",
 		stop: cancel, Acked: map[string]string{}}
 	clients := slices.Repeat([]*clientv3.Client{w.client}, writers)
 	if c.Net != nil {
