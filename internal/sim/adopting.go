@@ -24,6 +24,10 @@ const (
 	// where those of the person who takes it over do.
 	foreignBegins = 1 << 42
 	takingBegins  = 1<<42 + 1<<20
+	// withTLSOfOurs is the share of those that are joined in which our daemons have TLS
+	// and the members that are there do not; its number is clearBegins.
+	withTLSOfOurs = 0.35
+	clearBegins   = 1<<42 + 1<<21
 	// takeOverWithin bounds the time from the end of the faults to a person who has
 	// nothing more to do: five hosts, one after the other.
 	takeOverWithin = 25 * time.Minute
@@ -64,8 +68,16 @@ func (g *generator) beginForeign(hosts int) {
 			x.at = append(x.at, m)
 		}
 	}
+	clear := x.joins && g.seed.roll(clearBegins).chance(withTLSOfOurs)
+	for _, m := range x.at {
+		m.plain.Store(clear || m.plain.Load())
+	}
 	for range own {
 		m := g.place(string(rune('a' + len(w.hosts()))))
+		if clear {
+			w.count("hosts with TLS beside members without")
+			m.plain.Store(false)
+		}
 		if !x.joins && len(x.at) < size {
 			m.without.Store(true)
 			x.at = append(x.at, m)
@@ -219,7 +231,7 @@ func joinsNow(ours []*machine, said string) int {
 	if line == nil {
 		return -1
 	}
-	return slices.IndexFunc(ours, func(m *machine) bool { return slices.Contains(m.urls().Peer, line[1]) })
+	return slices.IndexFunc(ours, func(m *machine) bool { return strings.Contains(line[1], "//"+m.address+":") })
 }
 
 var removeLine = regexp.MustCompile(`etcdctl member remove ([0-9a-f]+)`)
