@@ -3,9 +3,11 @@ package adoption
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +29,7 @@ func (j *Join) Plan(ctx context.Context) (*Plan, error) {
 		p.missing("%v", errors.Unwrap(err))
 		return p, nil
 	case err != nil:
-		p.missing("no member at --endpoints gives a list that went through raft (%v): it has no quorum, cannot be reached, or takes no certificate or user that was given", err)
+		p.missing("no member at --endpoints gives a list that went through raft (%v): it has no quorum, cannot be reached, or takes no certificate or user that was given%s", err, untrusted(err))
 		return p, nil
 	}
 	p.fact("cluster %s of %s", s.Cluster, members(len(s.Members)))
@@ -182,7 +184,7 @@ func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
 			return
 		}
 		if err := j.reach(ctx, m); err != nil {
-			p.missing("member %s is not reached at its peer URLs as this host's member would: %v", m.label(), err)
+			p.missing("member %s is not reached at its peer URLs as this host's member would: %v%s", m.label(), err, untrusted(err))
 		}
 	}
 }
@@ -206,6 +208,17 @@ func (j *Join) otherTLS(s *Scene, m Seen) string {
 		}
 	}
 	return ""
+}
+
+// untrusted is what a person does where one side of a connection does not believe the other's certificate; empty: that is not why
+// there is none.
+func untrusted(err error) string {
+	var ours *tls.CertificateVerificationError
+	var theirs *net.OpError
+	if !errors.As(err, &ours) && !(errors.As(err, &theirs) && theirs.Op == "remote error") { // an alert of TLS
+		return ""
+	}
+	return ". This host needs the authority that the members trust, with its key: --pki-dir; in Kubernetes another EtcdCluster with spec.bootstrap.adopt.secret"
 }
 
 // reach is nil, too, where the member has gone since the look, by itself or by another

@@ -109,7 +109,7 @@ func (a *takeOver) killed() {
 
 // begins makes the EtcdCluster, whose authorities come late, and takes spec.bootstrap away again: nothing is founded.
 func (a *takeOver) begins() {
-	must(a.t, a.c.Create(a.t.Context(), object(a.t, a.ns, etcdCluster("main", `size: 3, version: 3.7.3, storage: {size: 1Gi}, replaceAfter: 1m, backup: {store: "s3://b/`+a.ns+`", interval: 0s}, bootstrap: {adopt: {secret: {name: old-ca}}}`))))
+	must(a.t, a.c.Create(a.t.Context(), object(a.t, a.ns, etcdCluster("main", `size: 3, version: 3.7.3, storage: {size: 1Gi}, replaceAfter: 1m, backup: {store: "s3://b/`+a.ns+`", interval: 0s}, bootstrap: `+a.old.begins))))
 	a.settled(time.Minute, "the Secret is missing", a.waits("BootstrapWaits", "the Secret old-ca"))
 	must(a.t, a.c.Create(a.t.Context(), a.old.secret(a.ns, "old-ca")))
 	a.settled(2*time.Minute, "hosts run", func() error {
@@ -136,7 +136,7 @@ func TestAdopt(t *testing.T) {
 	a := &takeOver{hand: &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}, backups: t.TempDir()}
 	a.k = daemons(t, a.hand)
 	a.k.store = "file://" + a.backups
-	a.old = runsElsewhere(t, a.k)
+	a.old = runsElsewhere(t, a.k, true)
 	a.r, _ = operator(a.c, -1, nil)
 	a.begins()
 	before, err := a.old.members(a.old.urls[0])
@@ -174,6 +174,58 @@ func TestAdopt(t *testing.T) {
 	}
 	if len(a.k.deleted) > 0 {
 		t.Errorf("stopped were %v", a.k.deleted)
+	}
+}
+
+// The same of a cluster without TLS: its members speak without it with the hosts that join, and clients of ours with; once it is ours,
+// TLS is turned on between the members.
+func TestAdoptWithoutTLS(t *testing.T) {
+	_, ns := server(t)
+	a := &takeOver{hand: &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}}
+	a.k = daemons(t, a.hand)
+	a.k.store = "file://" + t.TempDir()
+	a.old = runsElsewhere(t, a.k, false)
+	a.r, _ = operator(a.c, -1, nil)
+	must(t, a.c.Create(t.Context(), object(t, ns, etcdCluster("main", `size: 3, version: 3.7.3, storage: {size: 1Gi}, backup: {store: "s3://b/`+ns+`", interval: 0s}, bootstrap: `+a.old.begins))))
+	a.settled(2*time.Minute, "hosts run", func() error {
+		return errors.Join(a.waits("Adopting", "kubectl etcdadm adopt main")(), a.k.run(3))
+	})
+	before, err := a.old.members(a.old.urls[0])
+	must(t, err)
+	var ours []string
+	for n := 1; n <= 3; n++ {
+		ours = append(ours, fmt.Sprintf("https://%s:%d", a.k.address(n), shape.PortClient))
+	}
+	w := a.old.load(slices.Concat(a.old.urls, ours))
+	a.patience = a.k.kubectlExec(t)
+	code, said := a.adopt("all but the removals", "--keep")
+	for code == 13 && strings.Contains(said, "of 3 hosts run") { // their pods do not say so yet
+		code, said = a.adopt("all but the removals", "--keep")
+	}
+	if code != 0 || !strings.Contains(said, "Host 3 of 3") {
+		t.Fatal("not all have joined")
+	}
+	a.r, _ = operator(a.c, -1, nil)
+	if code, said := a.adopt("adopted"); code != 0 || !strings.Contains(said, "turn TLS on between the members") {
+		t.Fatal("the adoption has not ended, or says nothing of TLS")
+	}
+	a.settled(3*time.Minute, "ready, with TLS between the members", func() error {
+		l, err := a.old.members(ours[0])
+		if err != nil {
+			return err
+		}
+		for _, m := range l.Members {
+			if !strings.HasPrefix(m.Peers[0], "https:") {
+				return fmt.Errorf("%s is listed at %s", m.Name, m.Peers)
+			}
+		}
+		return a.ready(3, 3)()
+	})
+	w.end()
+	t.Logf("%d writes were acknowledged, %d were tried again", w.count(), w.retried)
+	a.whole(w, before.Header.Cluster, ours)
+	if _, is := a.control().Annotations[shape.AnnotationAdopt]; is || len(a.k.deleted) > 0 {
+		t.Errorf("the adoption is not over, or hosts were stopped: %v", a.k.deleted)
 	}
 }
 

@@ -288,9 +288,8 @@ type writer struct {
 	stop, finished chan struct{}
 }
 
-func (k *kubelet) write(t *testing.T, hosts int) *writer {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
+// client has that certificate, and trusts, as they are at each connection.
+func (k *kubelet) client(ctx context.Context) *http.Client {
 	pair := func() (*tls.Certificate, error) {
 		secret := &corev1.Secret{}
 		if err := k.h.c.Get(ctx, k.h.key(k.h.name+"-1-leaves"), secret); err != nil {
@@ -299,7 +298,7 @@ func (k *kubelet) write(t *testing.T, hosts int) *writer {
 		pair, err := tls.X509KeyPair(secret.Data["client.crt"], secret.Data["client.key"])
 		return &pair, err
 	}
-	w := &writer{stop: make(chan struct{}), finished: make(chan struct{}), client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair() },
 			InsecureSkipVerify:   true, // replaced below: no name of theirs is resolved here
@@ -313,7 +312,12 @@ func (k *kubelet) write(t *testing.T, hosts int) *writer {
 				_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots})
 				return err
 			},
-		}}}}
+		}}}
+}
+
+func (k *kubelet) write(t *testing.T, hosts int) *writer {
+	t.Helper()
+	w := &writer{stop: make(chan struct{}), finished: make(chan struct{}), client: k.client(context.WithoutCancel(t.Context()))}
 	for n := 1; n <= hosts; n++ {
 		w.addresses = append(w.addresses, k.address(n))
 	}

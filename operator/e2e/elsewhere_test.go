@@ -26,7 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// foreign is an etcd of three members that something else runs: with TLS, by an authority of its own.
+// foreign is an etcd of three members that something else runs: with TLS, by an authority of its own, or without.
 type foreign struct {
 	t        *testing.T
 	dir      string
@@ -34,12 +34,17 @@ type foreign struct {
 	urls     []string // of clients
 	commands []*exec.Cmd
 	client   *http.Client
+	begins   string // what the EtcdCluster begins with that adopts it
 }
 
 // runsElsewhere starts it. Its members resolve the names of the hosts that are to join.
-func runsElsewhere(t *testing.T, k *kubelet) *foreign {
+func runsElsewhere(t *testing.T, k *kubelet, secure bool) *foreign {
 	t.Helper()
-	f := &foreign{t: t, dir: t.TempDir(), names: []string{"old-0", "old-1", "old-2"}}
+	scheme := "https"
+	f := &foreign{t: t, begins: "{adopt: {secret: {name: old-ca}}}", dir: t.TempDir(), names: []string{"old-0", "old-1", "old-2"}}
+	if !secure {
+		scheme, f.begins, f.client = "http", "{adopt: {}}", k.client(context.WithoutCancel(t.Context()))
+	}
 	hosts := "127.0.0.1 localhost\n"
 	for _, at := range []func(int) string{k.address, func(int) string { return "127.0.0.1" }} { // where a host is, and where its connections come from here
 		for i := 1; i <= 3; i++ {
@@ -60,7 +65,7 @@ func runsElsewhere(t *testing.T, k *kubelet) *foreign {
 			p, err := testetcd.ReservePort()
 			must(t, err)
 			t.Cleanup(p.Release)
-			*urls = append(*urls, fmt.Sprintf("https://127.0.0.1:%d", p.Number))
+			*urls = append(*urls, fmt.Sprintf("%s://127.0.0.1:%d", scheme, p.Number))
 		}
 		initial = append(initial, name+"="+peers[len(peers)-1])
 	}
@@ -70,6 +75,9 @@ func runsElsewhere(t *testing.T, k *kubelet) *foreign {
 			"--listen-client-urls=" + f.urls[i], "--advertise-client-urls=" + f.urls[i], "--listen-peer-urls=" + peers[i], "--initial-advertise-peer-urls=" + peers[i],
 			"--initial-cluster=" + strings.Join(initial, ","), "--initial-cluster-token=by-a-chart"}
 		for _, side := range []string{"", "peer-"} {
+			if !secure {
+				break
+			}
 			args = append(args, "--"+side+"client-cert-auth", "--"+side+"trusted-ca-file="+ca, "--"+side+"cert-file="+filepath.Join(f.dir, name+".crt"), "--"+side+"key-file="+filepath.Join(f.dir, name+".key"))
 		}
 		log, err := os.Create(filepath.Join(f.dir, name+".log"))
@@ -87,21 +95,28 @@ func runsElsewhere(t *testing.T, k *kubelet) *foreign {
 			}
 		})
 	}
+	if secure {
+		f.client = f.trusts(authorities.Peers.Pool())
+	}
+	within(t, time.Minute, "the cluster that is to be adopted serves", func(ctx context.Context) error {
+		_, err := f.members(f.urls[0])
+		return err
+	})
+	return f
+}
+
+// trusts is a client with a certificate of its authority.
+func (f *foreign) trusts(roots *x509.CertPool) *http.Client {
+	f.t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(f.dir, "old-0.crt"), filepath.Join(f.dir, "old-0.key"))
-	must(t, err)
-	roots := authorities.Peers.Pool()
-	f.client = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{
+	must(f.t, err)
+	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{
 		Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, // replaced below: no name of a host is resolved here
 		VerifyConnection: func(s tls.ConnectionState) error {
 			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots})
 			return err
 		},
 	}}}
-	within(t, time.Minute, "the cluster that is to be adopted serves", func(ctx context.Context) error {
-		_, err := f.members(f.urls[0])
-		return err
-	})
-	return f
 }
 
 func (f *foreign) write(name string, data []byte) {
@@ -147,7 +162,8 @@ type list struct {
 	}
 	Members []struct {
 		Name    string
-		Learner bool `json:"isLearner"`
+		Learner bool     `json:"isLearner"`
+		Peers   []string `json:"peerURLs"`
 	}
 }
 

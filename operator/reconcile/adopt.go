@@ -56,7 +56,11 @@ func (s *sight) adopts() string {
 	}
 	secret, id, _ := strings.Cut(said, " ")
 	if b := s.cluster.Spec.Bootstrap; b != nil && b.Adopt != nil {
-		secret = cmp.Or(secret, b.Adopt.Secret.Name)
+		named := shape.NoSecret
+		if b.Adopt.Secret != nil {
+			named = b.Adopt.Secret.Name
+		}
+		secret = cmp.Or(secret, named)
 	}
 	if meant := s.world.Meant(); meant != 0 {
 		id = meant.String()
@@ -116,7 +120,10 @@ func (r *Reconciler) firstAuthorities(ctx context.Context, s *sight) (authority.
 		return authority.Create(s.world.Now)
 	}
 	name, _, _ := strings.Cut(said, " ")
-	if name == "" {
+	switch name {
+	case shape.NoSecret:
+		return authority.Create(s.world.Now)
+	case "":
 		return nil, &adoptError{"the authorities are gone, and nothing says any more which Secret has those of the cluster that is to be adopted"}
 	}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: name}, secret)

@@ -86,12 +86,18 @@ func TestAdoptsIsKept(t *testing.T) {
 		{"", "old-ca ab", "", "", "old-ca ab", 0, 0xab},
 		{"", "old-ca ab", "old-ca", "cd", "old-ca cd", 0, 0xcd},
 		{"", "", "", "", "", 0, 0},
+		{"", "", shape.NoSecret, "ab", "- ab", 0, 0xab},
+		{"- ab", "", shape.NoSecret, "ab", "- ab", 0, 0xab},
+		{"", "- ab", "old-ca", "", "- ab", 0, 0xab},
 	} {
 		s := &sight{cluster: &v1alpha1.EtcdCluster{}, control: &corev1.ConfigMap{}, hosts: map[int]*hostObjects{1: {}, 2: {claim: &corev1.PersistentVolumeClaim{}}}}
 		s.control.Annotations = map[string]string{shape.AnnotationAdopt: c.written}
 		s.hosts[2].claim.Annotations = map[string]string{shape.AnnotationAdopt: c.volume}
 		if c.secret != "" {
-			s.cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Adopt: &v1alpha1.Adopt{Secret: v1alpha1.SecretName{Name: c.secret}, ClusterID: c.id}}
+			s.cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Adopt: &v1alpha1.Adopt{ClusterID: c.id}}
+			if c.secret != shape.NoSecret {
+				s.cluster.Spec.Bootstrap.Adopt.Secret = &v1alpha1.SecretName{Name: c.secret}
+			}
 			s.world.Want.Adopt = &decide.Adopt{Cluster: adoptsID(" " + c.id)}
 		}
 		s.world.Record.AdoptsID, s.world.Joining = adoptsID(c.written), &decide.Joining{Cluster: 0xab, Hosts: c.joined}

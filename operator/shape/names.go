@@ -37,7 +37,7 @@ const (
 	// AnnotationSelf is the control object's own UID: a copy has another one.
 	AnnotationSelf = "etcdadm.io/self"
 	// AnnotationAdopt is on the control object from before anything else is made until a running cluster is adopted: the Secret with
-	// that cluster's authorities, and after a space its ID, where a person named it. The volumes that are made meanwhile have it, too,
+	// that cluster's authorities or NoSecret, and after a space its ID, where a person named it. The volumes that are made meanwhile have it, too,
 	// so that an adoption is known of whose control object is lost.
 	AnnotationAdopt = "etcdadm.io/adopt"
 	// AnnotationRemade is on a control object that was made while there were hosts already: an earlier one is gone.
@@ -74,6 +74,8 @@ const (
 
 	// Manager is who the objects are managed by.
 	Manager = "etcdadm-operator"
+	// NoSecret stands in AnnotationAdopt where the authorities are made anew, since the members that are there have none.
+	NoSecret = "-"
 )
 
 // Ports of a pod.

@@ -51,7 +51,7 @@ type EtcdClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.restore) || has(self.backup)",message="backup.store is missing: bootstrap.restore takes the backup from there"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.claims) || has(self.backup)",message="backup.store is missing: bootstrap.claims puts a backup there of what the furthest claim has"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || has(self.backup)",message="backup.store is missing: bootstrap.adopt puts a backup there before the cluster is changed"
-// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(oldSelf.bootstrap) || !has(oldSelf.bootstrap.adopt) || self.bootstrap.adopt.secret == oldSelf.bootstrap.adopt.secret",message="bootstrap.adopt.secret cannot be changed later: hosts have certificates of its authorities, and may have joined; make another EtcdCluster"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(oldSelf.bootstrap) || !has(oldSelf.bootstrap.adopt) || has(self.bootstrap.adopt.secret) == has(oldSelf.bootstrap.adopt.secret) && (!has(self.bootstrap.adopt.secret) || self.bootstrap.adopt.secret == oldSelf.bootstrap.adopt.secret)",message="bootstrap.adopt.secret cannot be changed later: hosts have certificates of its authorities, and may have joined; make another EtcdCluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(oldSelf.bootstrap) || !has(oldSelf.bootstrap.adopt) || !has(oldSelf.bootstrap.adopt.clusterID) || has(self.bootstrap.adopt.clusterID)",message="bootstrap.adopt.clusterID cannot be taken away later: name the cluster that is meant"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.adopt) || !has(self.tls) || !has(self.tls.clients)",message="tls.clients cannot be set beside bootstrap.adopt: the cluster is adopted with the authority that its clients trust; set tls.clients once it is adopted, and take bootstrap away then"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(oldSelf.bootstrap) || has(self.bootstrap.adopt) == has(oldSelf.bootstrap.adopt)",message="bootstrap.adopt cannot be exchanged for another source later, nor another one for it: make another EtcdCluster"
@@ -399,12 +399,15 @@ type OtherStore struct {
 // +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Za-z][-.:_0-9A-Za-z]*$')",message="the name of a backup is as etcdadm backup list prints it, such as 2026-11-20T03:00:00Z-000001"
 type BackupName string
 
-// Adopt is a cluster that runs elsewhere, whose members speak TLS.
+// Adopt is a cluster that runs elsewhere.
 type Adopt struct {
 	// Secret has the authority that its members trust, with its key, as ca.crt and ca.key, or as tls.crt and tls.key of cert-manager;
 	// or one for members and one for clients, as etcd-peers-ca.crt, etcd-peers-ca.key, etcd-clients-ca.crt and etcd-clients-ca.key.
-	// It is read once, as the cluster's own authorities are made.
-	Secret SecretName `json:"secret"`
+	// It is read once, as the cluster's own authorities are made. Left out: its members speak without TLS, and the authorities are
+	// new. Hosts speak with members as those do, and serve clients with TLS; once all members are at hosts of the EtcdCluster, TLS is
+	// turned on between them, too.
+	// +optional
+	Secret *SecretName `json:"secret,omitempty"`
 	// ClusterID is the ID of the cluster that is meant, in hex, such as cdf818194e3a8c32. Another one is refused. It can be set later,
 	// and changed until a host has joined a cluster.
 	// +kubebuilder:validation:MaxLength=16
