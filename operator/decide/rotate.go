@@ -111,21 +111,25 @@ func (a *Authorities) due(now time.Time) bool {
 	return !a.Due.IsZero() && !now.Before(a.Due) && (now.Sub(a.Since) >= between || a.late(now))
 }
 
+// asked: others are asked for.
+func (a rotation) asked() bool { return a.w.Want.Rotate > a.Rotate }
+
 // rotate takes the next step of a rotation, once each host and member has been seen as the step before has it.
 func (w *World) rotate(d *Decision) {
-	if w.Authorities == nil || w.Authorities.Unmade || w.Intent == nil || w.Intent.State != cluster.IntentFounded {
+	if w.Authorities == nil || w.Authorities.Unmade {
 		return
 	}
 	a := rotation{w.Authorities, w, d}
-	asked := w.Want.Rotate > a.Rotate
+	if a.wakes() || w.Intent == nil || w.Intent.State != cluster.IntentFounded {
+		return
+	}
+	asked := a.asked()
 	other := a.There && w.Want.Issuer != a.Issuer // of what is lost nobody knows who signed it
 	switch {
 	case a.followed(w.Now) && a.lacks() == "":
 		a.step(cluster.RotateSign, "the authorities that sign have ended, and all trust the next ones")
 	case a.ended(w.Now) && asked:
 		a.replace(false, "the authorities have ended, and others are asked for")
-	case a.ended(w.Now) && a.ended(w.Stamped) && w.Rests(): // by this clock alone no cluster ends
-		a.replace(true, "the authorities ended while no pod ran")
 	case a.ended(w.Now):
 		a.hasEnded(false)
 	case a.There && a.worn(w.Now) && w.fresh() != nil:
@@ -158,11 +162,6 @@ func who(i Issuer) string {
 	return i.String()
 }
 
-// Rests says that no pod of the cluster runs, and none is to, so that nobody shows or trusts anything.
-func (w *World) Rests() bool {
-	return !w.Adopting() && !slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running || h.Pod })
-}
-
 // replace has others sign in place of those that have ended, and nobody trust these any more: the next ones where they are there, and
 // such as are made now where they are not.
 func (a rotation) replace(unasked bool, why string) {
@@ -182,6 +181,8 @@ func (a rotation) hasEnded(begun bool) {
 	}
 	out, issuer := Wait{}, a.w.Want.Issuer
 	switch {
+	case !begun && !a.w.Stamped.IsZero() && !a.ended(a.w.Stamped):
+		out = Wait{Code: AuthorityEnded, Sentence: a.apart()}
 	case a.followed(a.w.Now):
 		out = a.w.Renewed(AuthorityEnded, says+": the next ones, which are there, sign then")
 	case begun && issuer != (Issuer{}):
@@ -195,6 +196,12 @@ func (a rotation) hasEnded(begun bool) {
 	a.d.Waits = append(a.d.Waits, out)
 }
 
+// apart says that the authorities have ended by the operator's clock, and not by the API server's.
+func (a rotation) apart() string {
+	return fmt.Sprintf("by the operator's clock the authorities ended at %s, and by the API server's they have not: the cluster goes on with them, and nothing is issued meanwhile. Set the clock that is wrong. Where it is the API server's, set spec.tls.rotate to %d for other authorities",
+		a.Ends.UTC().Format(time.RFC3339), a.Rotate+1)
+}
+
 // begin writes the first phase of a rotation, once an issuer that is to sign the next clients' authority has done so. Until then all
 // else of the cluster goes on with the authorities that are there.
 func (a rotation) begin(to cluster.RotationPhase, byTime bool, why string) {
@@ -205,7 +212,7 @@ func (a rotation) begin(to cluster.RotationPhase, byTime bool, why string) {
 	}
 	if to == cluster.RotateDrop && a.w.Rests() { // whoever starts with what has ended joins nobody
 		meanwhile = "Until then no host starts"
-		a.d.Steps = slices.DeleteFunc(a.d.Steps, func(s Step) bool { return s.Kind == StartHost || s.Kind == MakeHost })
+		a.holds()
 	}
 	if !a.w.signed(a.d, meanwhile) {
 		for i := before; i < len(a.d.Waits); i++ {

@@ -30,7 +30,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	authorities gone rotate=1 phase=trust since=1h bytime due dueSince=9h left=99h other=99h ended         how far they are rotated; without the line there are none
 //	authorities unmade issuer=corp asked=no-kind|not-sent|pending|signed|refused|unread of=corp for=1 tries=2 refused=1m why=WHY         who signed the clients' one, and who is asked to
 //	copy there done failed=WHY lacks=WHY waits=WHY       of the backup, from elsewhere
-//	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared full made=1m stamped=1m
+//	also others=2 pausesUnread taken=NAME store=NAME unread ns-ends kind-ends shared full made=1m stamped=1m unstamped=WHY
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -209,6 +209,7 @@ func read(t *testing.T, d *datadriven.TestData) World {
 			}
 			w.StoreOf, w.NamespaceEnds, w.KindEnds, w.Shared = args["store"], has(args, "ns-ends"), has(args, "kind-ends"), has(args, "shared")
 			w.Full = has(args, "full")
+			w.Unstamped = args["unstamped"]
 			if has(args, "stamped") {
 				w.Stamped = ago(args["stamped"])
 			}

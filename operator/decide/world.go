@@ -58,8 +58,10 @@ type World struct {
 	Authorities *Authorities
 	// Shared: some of the objects are there that are no host's.
 	Shared bool
-	// Stamped is a time that is over by the clock of the API server; zero: none is known.
-	Stamped time.Time
+	// Stamped is Now by the clock of the API server, which is asked where the authorities have ended by the operator's; zero: it did not
+	// say, or nobody asked. Unstamped is why it did not.
+	Stamped   time.Time
+	Unstamped string
 	// Taken are objects under names of this cluster that are somebody else's.
 	Taken []string
 	// Copy is that of the backup which a new cluster begins with; nil: none is made, or nobody has looked.

@@ -148,7 +148,8 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	r.date(s, w)
 	r.rolls.date(s)
 	s.hear()
-	return s, r.readStamped(ctx, s)
+	r.readStamped(ctx, s)
+	return s, nil
 }
 
 // date notes when this process saw come what is told.

@@ -11,12 +11,12 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/pki"
-	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -105,22 +105,21 @@ func (s *sight) rotation() {
 	}
 }
 
-// readStamped finds the last change of the EtcdCluster by the clock of the API server, where a cluster wakes whose authorities have ended
-// by the operator's: one clock alone ends nobody's.
-func (r *Reconciler) readStamped(ctx context.Context, s *sight) error {
-	if s.kept == nil || !s.ended() || s.world.Want.Hibernate || !s.world.Rests() {
-		return nil
+// readStamped asks the API server for the time, where the authorities have ended by the operator's clock: one clock alone ends nobody's.
+// It dates what is made, and says so of what it is asked to make for show. Nothing is written, and an answer is of this look alone.
+func (r *Reconciler) readStamped(ctx context.Context, s *sight) {
+	w := &s.world
+	if s.kept == nil || !s.ended() || w.Want.Hibernate || w.Want.Paused || !w.Want.Deleted.IsZero() {
+		return
 	}
-	ec := &v1alpha1.EtcdCluster{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.cluster), ec); err != nil {
-		return client.IgnoreNotFound(err)
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.shape.Namespace, GenerateName: s.shape.Name + "-time-"}}
+	if err := r.Writer.Client.Create(ctx, o, client.DryRunAll, client.FieldOwner(shape.Manager)); err != nil {
+		w.Unstamped = err.Error()
+		return
 	}
-	for _, f := range ec.ManagedFields {
-		if f.Time != nil && f.Time.After(s.world.Stamped) {
-			s.world.Stamped = f.Time.Time
-		}
-	}
-	return nil
+	w.Stamped = o.CreationTimestamp.Time
 }
 
 // rotate writes the next step of the authorities, keys and phase in one write.

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/pki"
+	"etcdadm.io/operator/act"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/authority"
 	"etcdadm.io/operator/decide"
@@ -156,47 +158,56 @@ func TestDueIsSpread(t *testing.T) {
 	}
 }
 
-// changed is an API server that says when the EtcdCluster was changed.
-type changed struct {
-	client.Reader
-	at []time.Time
+// dating is an API server that says the time, or refuses to.
+type dating struct {
+	client.Client
+	at    time.Time
+	wrong error
+	wrote int
 }
 
-func (c changed) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	fields := []metav1.ManagedFieldsEntry{{}}
-	for _, at := range c.at {
-		fields = append(fields, metav1.ManagedFieldsEntry{Time: &metav1.Time{Time: at}})
+func (c *dating) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	made := client.CreateOptions{}
+	made.ApplyOptions(opts)
+	if _, bounded := ctx.Deadline(); !bounded || len(made.DryRun) == 0 {
+		c.wrote++
 	}
-	o.SetManagedFields(fields)
-	return nil
+	o.SetCreationTimestamp(metav1.Time{Time: c.at})
+	return c.wrong
 }
 
-// The time of the API server is looked for where a cluster wakes whose authorities have ended, and nowhere else.
+// The API server is asked for the time at each look at authorities that have ended by the operator's clock, and nowhere else. It is asked
+// for what it would make now, of which nothing stays; and where it does not say nobody knows.
 func TestStamped(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	r := &Reconciler{Live: changed{at: []time.Time{now.Add(-time.Hour), now.Add(-time.Minute), now.Add(-time.Second * 90)}}}
+	ended := now.Add(-time.Hour)
 	for name, test := range map[string]struct {
-		ends       time.Time
-		runs, none bool
-		hibernates bool
-		is         bool
+		ends  time.Time
+		want  decide.Want
+		runs  bool
+		none  bool
+		wrong error
+		is    bool
 	}{
-		"wakes":         {ends: now.Add(-time.Hour), is: true},
-		"runs":          {ends: now.Add(-time.Hour), runs: true},
-		"sleeps":        {ends: now.Add(-time.Hour), hibernates: true},
+		"wakes":         {ends: ended, is: true},
+		"runs":          {ends: ended, runs: true, is: true},
+		"refused":       {ends: ended, wrong: errors.New("exceeded quota")},
+		"sleeps":        {ends: ended, want: decide.Want{Hibernate: true}},
+		"paused":        {ends: ended, want: decide.Want{Paused: true}},
+		"deleted":       {ends: ended, want: decide.Want{Deleted: now}},
 		"has not ended": {ends: now.Add(time.Hour)},
 		"has none":      {none: true},
 	} {
+		c := &dating{at: now.Add(-time.Minute), wrong: test.wrong}
+		r := &Reconciler{Writer: &act.Writer{Client: c}}
 		s := &sight{cluster: &v1alpha1.EtcdCluster{}, kept: &keptAuthorities{Certificates: authority.Certificates{Ends: test.ends}}}
 		if test.none {
 			s.kept = nil
 		}
-		s.world = decide.World{Now: now, Want: decide.Want{Hibernate: test.hibernates}, Hosts: []decide.Host{{N: 1, Running: test.runs}}}
-		if err := r.readStamped(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		if is := s.world.Stamped; is.IsZero() == test.is || test.is && !is.Equal(now.Add(-time.Minute)) {
-			t.Errorf("%s: %s", name, is)
+		s.world = decide.World{Now: now, Want: test.want, Hosts: []decide.Host{{N: 1, Running: test.runs}}}
+		r.readStamped(t.Context(), s)
+		if is := s.world.Stamped; is.IsZero() == test.is || test.is && !is.Equal(c.at) || (s.world.Unstamped != "") != (test.wrong != nil) || c.wrote > 0 {
+			t.Errorf("%s: %s, %q, %d are written", name, is, s.world.Unstamped, c.wrote)
 		}
 	}
 }
