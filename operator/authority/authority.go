@@ -159,6 +159,20 @@ func Issue(authorities, had Files, h Host, now time.Time) (Files, time.Time, err
 	return files, due, nil
 }
 
+// LeavesEnd is when the first of a host's leaves ends; zero: not known.
+func LeavesEnd(files Files) (first time.Time) {
+	for _, l := range leaves {
+		all, err := pki.ParseCertificates(files[l.name+".crt"])
+		if err != nil || len(all) == 0 {
+			return time.Time{}
+		}
+		if end := all[0].NotAfter; first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first
+}
+
 // within runs do on a directory with the files in it, which is gone afterwards.
 func within(files Files, do func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp("", "pki-")

@@ -78,9 +78,9 @@ func (a *Authorities) first() time.Time {
 	return a.Ends
 }
 
-// followed: those that sign have ended, and the next ones are there, which last.
+// followed: those that sign have ended, or nobody signs, and the next ones are there, which last.
 func (a *Authorities) followed(now time.Time) bool {
-	return a.ended(now) && a.Phase == cluster.RotateTrust && now.Before(a.OtherEnds)
+	return a.There && (a.ended(now) || a.Ends.IsZero()) && a.Phase == cluster.RotateTrust && now.Before(a.OtherEnds)
 }
 
 // late: the last half of the last third of their life has begun, and what is mere politeness counts no more.
@@ -126,7 +126,7 @@ func (w *World) rotate(d *Decision) {
 	asked := a.asked()
 	other := a.There && w.Want.Issuer != a.Issuer // of what is lost nobody knows who signed it
 	switch {
-	case a.followed(w.Now) && a.lacks() == "":
+	case a.ended(w.Now) && a.followed(w.Now) && a.lacks() == "":
 		a.step(cluster.RotateSign, "the authorities that sign have ended, and all trust the next ones")
 	case a.ended(w.Now) && asked:
 		a.replace(false, "the authorities have ended, and others are asked for")
@@ -176,7 +176,11 @@ func (a rotation) replace(unasked bool, why string) {
 // hasEnded tells that nothing can be issued any more, and each way out. begun: others are to be made.
 func (a rotation) hasEnded(begun bool) {
 	says := fmt.Sprintf("the authorities ended at %s: no new connection is made, and no pod that starts joins the others, before all pods are started anew at once with others", a.Ends.UTC().Format(time.RFC3339))
-	if begun && a.w.Rests() {
+	code := AuthorityEnded
+	switch {
+	case a.keyless():
+		code, says = AuthorityGone, "the authorities' keys are lost, and hosts have no certificates that last: others are made before one starts"
+	case begun && a.w.Rests():
 		says = fmt.Sprintf("the authorities ended at %s while no pod ran: others are made before one starts", a.Ends.UTC().Format(time.RFC3339))
 	}
 	out, issuer := Wait{}, a.w.Want.Issuer
@@ -184,14 +188,14 @@ func (a rotation) hasEnded(begun bool) {
 	case !begun && !a.w.Stamped.IsZero() && !a.ended(a.w.Stamped):
 		out = Wait{Code: AuthorityEnded, Sentence: a.apart()}
 	case a.followed(a.w.Now):
-		out = a.w.Renewed(AuthorityEnded, says+": the next ones, which are there, sign then")
+		out = a.w.Renewed(code, says+": the next ones, which are there, sign then")
 	case begun && issuer != (Issuer{}):
-		out = Wait{Code: AuthorityEnded, Sentence: fmt.Sprintf("%s. %s is to sign the clients' authority first. To do without it, take spec.tls.clients away", says, issuer), Command: a.w.patchTLS("clients", "null")}
+		out = Wait{Code: code, Sentence: fmt.Sprintf("%s. %s is to sign the clients' authority first. To do without it, take spec.tls.clients away", says, issuer), Command: a.w.patchTLS("clients", "null")}
 	case issuer != (Issuer{}):
-		out = a.w.Renewed(AuthorityEnded, says)
+		out = a.w.Renewed(code, says)
 		out.Sentence += fmt.Sprintf(". %s is asked then; to do without it, take spec.tls.clients away as well", issuer)
 	default:
-		out = a.w.Renewed(AuthorityEnded, says)
+		out = a.w.Renewed(code, says)
 	}
 	a.d.Waits = append(a.d.Waits, out)
 }

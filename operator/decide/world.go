@@ -191,6 +191,8 @@ type Host struct {
 	// Leaves: its certificates are there. LeavesDue: some of them are to be renewed. OldLeaves: they were written by an earlier
 	// step of the authorities.
 	Leaves, LeavesDue, OldLeaves bool
+	// LeavesEnd is when the first of them ends, of a host that is to start where the keys are lost; zero: not known, or nobody looked.
+	LeavesEnd time.Time
 	// Pod: there is one, whatever its state. Going: it is ending. Outlived: it is of before authorities that were made in place of
 	// those that had ended.
 	Pod, Going, Outlived bool

@@ -107,6 +107,15 @@ func worlds(t *rapid.T) World {
 		for i := range w.Hosts {
 			w.Hosts[i].Outlived = w.Hosts[i].Pod && w.Authorities.Phase == cluster.RotateDrop && rapid.IntRange(0, 5).Draw(t, "outlived") == 0
 		}
+		times := rapid.SampledFrom([]time.Time{{}, now.Add(-2 * time.Minute), now.Add(-time.Minute), now, now.Add(time.Hour)})
+		if rapid.IntRange(0, 2).Draw(t, "some end") == 0 {
+			w.Authorities.Ends, w.Authorities.OtherEnds, w.Stamped = times.Draw(t, "ends"), times.Draw(t, "others end"), times.Draw(t, "stamped")
+			asleep := rapid.Bool().Draw(t, "asleep")
+			for i := range w.Hosts {
+				h := &w.Hosts[i]
+				h.LeavesEnd, h.Pod, h.Running, h.Outlived = times.Draw(t, "leaves end"), h.Pod && !asleep, h.Running && !asleep, h.Outlived && !asleep
+			}
+		}
 		words := rapid.SampledFrom([]string{"former", "both", "next", ""})
 		for i := 0; w.Told != nil && i < len(w.Told.Hosts); i++ {
 			if h := &w.Told.Hosts[i]; rapid.IntRange(0, 3).Draw(t, "ready") > 0 {
@@ -174,6 +183,8 @@ func never(t *rapid.T, w *World, s Step) {
 		case told == nil || !told.AllUp || !slices.Contains(told.MayGo, p.ID) || w.Now.Sub(told.After) > recent:
 			t.Fatalf("a voter's pod goes without a word of now: %+v", s)
 		}
+	case StartHost:
+		startsOn(t, w, host)
 	case EndPod:
 		if !host.Outlived || host.OldLeaves || w.Want.Paused {
 			t.Fatalf("a pod ends that has no reason to: %+v", host)
@@ -231,9 +242,48 @@ func neverElsewhere(t *rapid.T, w *World, s Step) {
 	}
 }
 
+// startsOn: no first pod of a cluster starts with what has ended, or may have.
+func startsOn(t *rapid.T, w *World, h Host) {
+	a := w.Authorities
+	past := func(end time.Time) bool {
+		return !end.IsZero() && w.Now.After(end) && (w.Stamped.IsZero() || w.Stamped.After(end))
+	}
+	switch {
+	case a == nil || a.Unmade || !w.Rests():
+	case a.There && past(a.Ends):
+		t.Fatalf("%s starts with authorities that ended at %s: %+v", h.Name, a.Ends, a)
+	case w.Keyless() && past(h.LeavesEnd):
+		t.Fatalf("%s starts with certificates that ended at %s, and nobody can sign others: %+v", h.Name, h.LeavesEnd, a)
+	}
+}
+
+// cuts: authorities are replaced at once where nobody takes what they sign: by a person's word, or where no pod runs and two clocks say so.
+func cuts(t *rapid.T, w *World, s Step) bool {
+	a, asked := w.Authorities, w.Want.Rotate > w.Authorities.Rotate
+	past := func(end time.Time) bool { return !end.IsZero() && w.Now.After(end) }
+	switch {
+	case s.Phase != cluster.RotateDrop || s.Next && a.Phase != cluster.RotateTrust:
+		return false
+	case a.There && past(a.Ends):
+		if !asked && !(w.Rests() && w.Stamped.After(a.Ends)) {
+			t.Fatalf("authorities end by the operator's clock alone, or under pods that run: %+v", s)
+		}
+		return true
+	case w.Keyless() && w.Rests() && (asked || a.There):
+		if !slices.ContainsFunc(w.Hosts, func(h Host) bool { return !h.Leaves || past(h.LeavesEnd) }) {
+			t.Fatalf("authorities are replaced at once, and all hosts have certificates that last: %+v", s)
+		}
+		return true
+	}
+	return false
+}
+
 // stepsOn: the authorities go on only where each host that votes or runs was told of as the present phase has it.
 func stepsOn(t *rapid.T, w *World, s Step) {
 	a, told := w.Authorities, w.fresh()
+	if cuts(t, w, s) || s.Phase == cluster.RotateTrust && a.Phase == cluster.RotateTrust && a.worn(w.Now) {
+		return
+	}
 	if !a.There || a.Phase == cluster.RotateDone {
 		if s.Phase != cluster.RotateTrust {
 			t.Fatalf("a rotation begins with %+v", s)

@@ -133,10 +133,6 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	w.Want.RotationGrace = r.RotationGrace
 	s.describe()
 	s.rotation()
-	if err := r.compareKeys(ctx, s); err != nil {
-		return nil, err
-	}
-	r.readAsked(ctx, s)
 	if err := r.pauses(ctx, s); err != nil {
 		return nil, err
 	}
@@ -145,11 +141,16 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 	if s.shape.Adopting = w.Adopting(); s.control != nil {
 		s.shape.Adopts = s.adopts()
 	}
+	if err := r.compareKeys(ctx, s); err != nil {
+		return nil, err
+	}
+	r.readAsked(ctx, s)
 	r.date(s, w)
 	r.rolls.date(s)
 	s.hear()
+	err := r.readLeaves(ctx, s)
 	r.readStamped(ctx, s)
-	return s, nil
+	return s, err
 }
 
 // date notes when this process saw come what is told.

@@ -87,9 +87,11 @@ func (s *sight) keys() client.Object {
 }
 
 // compareKeys looks, while a rotation is under way, whether the keys are those of its step: a step that goes on from others would fail
-// for ever. What was edited is as good as gone. Of those that have ended the next ones alone matter.
+// for ever. It looks before the first pod starts, too, since hosts may need others than the certificates that they have. What was edited
+// is as good as gone. Of those that have ended the next ones alone matter.
 func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
-	if s.kept == nil || s.kept.Phase == cluster.RotateDone || s.ended() && s.kept.Phase != cluster.RotateTrust {
+	wakes := len(s.hosts) > 0 && !s.still() && s.world.Rests()
+	if s.kept == nil || s.kept.Phase == cluster.RotateDone && !wakes || s.ended() && s.kept.Phase != cluster.RotateTrust {
 		return nil
 	}
 	secret := &corev1.Secret{}
@@ -118,7 +120,7 @@ func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
 }
 
 // errAuthorityGone says that the authorities' keys are not there any more. They are not made again.
-var errAuthorityGone = errors.New("the Secret with the authorities' keys is gone: leaves last for months yet. Put it back if there is a backup")
+var errAuthorityGone = errors.New("the Secret with the authorities' keys is gone: hosts go on with the certificates that they have, until these end. Put it back if there is a backup")
 
 // errAuthorityChanged says that they are others than those of the last step.
 var errAuthorityChanged = errors.New("the Secret with the authorities' keys is not that of the last step: it was edited, or put back from an earlier time. Nothing is issued by it. Put the last one back if there is a backup")

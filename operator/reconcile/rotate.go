@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -60,10 +61,8 @@ func (s *sight) rotation() {
 			s.signed = max(s.signed, step)
 		}
 	}
-	if len(all) == 0 && s.keys() == nil {
-		if len(s.hosts) == 0 {
-			s.world.Authorities = &decide.Authorities{Unmade: true}
-		}
+	if len(all) == 0 && s.keys() == nil && len(s.hosts) == 0 {
+		s.world.Authorities = &decide.Authorities{Unmade: true}
 		return
 	}
 	for _, o := range all {
@@ -105,11 +104,37 @@ func (s *sight) rotation() {
 	}
 }
 
-// readStamped asks the API server for the time, where the authorities have ended by the operator's clock: one clock alone ends nobody's.
-// It dates what is made, and says so of what it is asked to make for show. Nothing is written, and an answer is of this look alone.
+// still: nothing is made or started.
+func (s *sight) still() bool {
+	want := &s.world.Want
+	return want.Hibernate || want.Paused || !want.Deleted.IsZero()
+}
+
+// readLeaves finds when the certificates end with which hosts are to start, where nothing can be issued in their place and no pod runs.
+func (r *Reconciler) readLeaves(ctx context.Context, s *sight) error {
+	if w := &s.world; s.still() || !w.Keyless() || !w.Rests() {
+		return nil
+	}
+	for i := range s.world.Hosts {
+		h, leaves := &s.world.Hosts[i], &corev1.Secret{}
+		if !h.Leaves {
+			continue
+		}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.shape.Namespace, Name: s.shape.LeavesName(h.N)}, leaves)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("look at the certificates of %s: %w", h.Name, err)
+		}
+		h.LeavesEnd = authority.LeavesEnd(leaves.Data)
+	}
+	return nil
+}
+
+// readStamped asks the API server for the time, where authorities or certificates have ended by the operator's clock: one clock alone
+// ends nobody's. It dates what is made, and says so of what it is asked to make for show. Nothing is written, and an answer is of this look alone.
 func (r *Reconciler) readStamped(ctx context.Context, s *sight) {
 	w := &s.world
-	if s.kept == nil || !s.ended() || w.Want.Hibernate || w.Want.Paused || !w.Want.Deleted.IsZero() {
+	lapsed := func(h decide.Host) bool { return !h.LeavesEnd.IsZero() && w.Now.After(h.LeavesEnd) }
+	if ended := s.kept != nil && s.ended(); s.still() || !ended && !slices.ContainsFunc(w.Hosts, lapsed) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, asking)
@@ -141,7 +166,7 @@ func (r *Reconciler) rotate(ctx context.Context, s *sight, step decide.Step) err
 		return err
 	}
 	kept := &keptAuthorities{Rotate: step.Rotate, Step: s.step + 1, Phase: step.Phase, Since: s.world.Now.UTC().Round(time.Second), ByTime: step.ByTime, Issuer: step.Issuer, Certificates: is}
-	if kept.Cut = step.Phase == cluster.RotateDrop && s.ended(); kept.Cut {
+	if kept.Cut = s.cuts(step); kept.Cut {
 		for _, n := range slices.Sorted(maps.Keys(s.hosts)) {
 			if pod := s.hosts[n].pod; pod != nil {
 				kept.Pods = append(kept.Pods, pod.UID)
@@ -155,6 +180,11 @@ func (r *Reconciler) rotate(ctx context.Context, s *sight, step decide.Step) err
 		return r.Writer.Client.Create(ctx, secret, client.FieldOwner(shape.Manager))
 	}
 	return r.Writer.Update(ctx, secret)
+}
+
+// cuts: after the step nobody trusts those any more who signed until now, and the others did not sign before it.
+func (s *sight) cuts(step decide.Step) bool {
+	return step.Phase == cluster.RotateDrop && (step.Next || s.kept == nil || s.ended() || s.kept.Phase != cluster.RotateSign)
 }
 
 // changedSince is the conflict with what was seen.
@@ -172,7 +202,7 @@ func (r *Reconciler) rotated(ctx context.Context, s *sight, step decide.Step, ha
 		}
 		return authority.Next(base, s.signature, now)
 	}
-	if step.Phase == cluster.RotateDrop && s.ended() && !step.Next {
+	if s.cuts(step) && !step.Next {
 		return authority.Anew(had, s.signature, now)
 	}
 	if is, err := authority.Describe(had); err != nil {
