@@ -40,11 +40,11 @@ const (
 
 // Adoption tells it. What is written counts, and not what the EtcdCluster says now.
 func (w *World) Adoption() Adoption {
-	ours := w.Intent != nil && !w.Intent.Adopted()
+	ours := w.ours()
 	switch {
 	case w.Unread != "" && w.Record.Adopts:
 		return UnderWay
-	case w.Unread == "" && !ours && w.Joining == nil && (w.Record.Remade || !w.Record.There) && w.trace() != nil:
+	case w.Unread == "" && !ours && w.astray() && w.trace() != nil:
 		return Lost
 	case !ours && w.Joining != nil, w.Intent.Adopted() && !w.Intent.Joins:
 		return UnderWay
@@ -75,17 +75,45 @@ func (w *World) said() cluster.ClusterID {
 }
 
 // Meant is the cluster that a person named; zero: none. Before a host has joined one that is what the EtcdCluster says, and after
-// that what was written down.
+// that what was written down. Where the list of those that joined is lost, and the record is ours, a person says of which cluster it is.
 func (w *World) Meant() cluster.ClusterID {
-	if w.unjoined() {
+	id, named := w.traced()
+	switch {
+	case w.Joining == nil && w.ours() && w.said() != 0 && w.said() == w.Intent.Cluster:
+		return w.said()
+	case w.unjoined():
 		return cmp.Or(w.said(), w.Record.AdoptsID)
+	case named && w.astray() && !w.ours():
+		return id
 	}
 	return cmp.Or(w.Record.AdoptsID, w.said())
 }
 
-// unjoined says that by what is written no host has joined a cluster: each is written down before it does.
+// ours: there is a record, and it is the cluster's own.
+func (w *World) ours() bool { return w.Intent != nil && !w.Intent.Adopted() }
+
+// unjoined says that by what is written no host has joined a cluster: each is written down before it does. Where that is lost, hosts may
+// have joined the cluster that their volumes name.
 func (w *World) unjoined() bool {
-	return w.Unread == "" && (w.Intent == nil || w.Intent.Adopted()) && (w.Joining == nil || w.Joining.Hosts == 0)
+	_, named := w.traced()
+	return w.Unread == "" && !w.ours() && (w.Joining == nil || w.Joining.Hosts == 0) && !(named && w.astray())
+}
+
+// astray: the control object is lost, and with it which hosts have joined.
+func (w *World) astray() bool { return w.Joining == nil && (w.Record.Remade || !w.Record.There) }
+
+// traced is the cluster that volumes name which were made to join it; zero: they name several. named: one does at least.
+func (w *World) traced() (id cluster.ClusterID, named bool) {
+	for _, h := range w.Hosts {
+		switch {
+		case !h.Adopts || h.AdoptsID == 0:
+			continue
+		case named && id != h.AdoptsID:
+			return 0, true
+		}
+		id, named = h.AdoptsID, true
+	}
+	return id, named
 }
 
 // Adopting reports whether the cluster is somebody else's yet, by what is written or is to be written.
@@ -109,6 +137,10 @@ func (w *World) toNote() string {
 		return "hosts are to join a cluster, or have, and that is not written down"
 	case w.Record.AdoptsID != w.Meant() && (w.unjoined() || w.Joining != nil && w.Joining.Cluster == w.Meant()):
 		return "the cluster that is meant is named, and no host has joined another one"
+	case a == Lost && w.Meant() != 0 && w.Record.AdoptsID != w.Meant():
+		return "the volumes of hosts name the cluster that they were to join"
+	case a != Lost && w.Record.AdoptsID != 0 && slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Adopts && h.AdoptsID != w.Record.AdoptsID }):
+		return "volumes of hosts do not name the cluster that is meant, and are all that says it where the control object is lost"
 	}
 	return ""
 }
@@ -149,18 +181,30 @@ func (w *World) adopt(d *Decision) bool {
 func (w *World) strayed() Wait {
 	if w.Adoption() == Lost {
 		return Wait{Code: Adopting, Sentence: "the control object was lost while hosts were to join a cluster that runs elsewhere, and nobody knows here which of them vote in it: nothing is founded, and no host is stopped. Look at that cluster's members (etcdctl member list). Where none is at a host of this one, go on: " +
-			w.AdoptCommand() + ". Else see docs/operator/reasons.md, Adopting"}
+			w.AdoptCommand() + w.misnamed() + ". Else see docs/operator/reasons.md, Adopting"}
 	}
 	joined := "none was joined, by what is written"
 	if w.Joining != nil {
 		joined = fmt.Sprintf("hosts joined cluster %s", w.Joining.Cluster)
 	}
 	says := "Look at both: where this one is empty, its data is not the one that was to be adopted"
-	if w.Joining == nil && w.Meant() == 0 {
+	if w.Joining == nil {
 		says += "; where it is the one that was meant, set spec.bootstrap.adopt.clusterID to its ID"
 	}
 	return Wait{Code: Adopting, Sentence: fmt.Sprintf("the record is of cluster %s, and %s: a cluster was founded here beside the one that is to be adopted. It is not taken for that one, no spec is written, and no host is stopped. %s (docs/operator/reasons.md, Adopting)", w.Intent.Cluster, joined, says),
 		Command: w.Kubectl("get configmap " + cluster.ShellWord(w.Name+"-control") + " -o yaml")}
+}
+
+// misnamed says that the EtcdCluster does not name the cluster that volumes do, which hosts may have joined; empty: it does, or names none.
+func (w *World) misnamed() string {
+	switch id, named := w.traced(); {
+	case !named || w.said() == 0 || w.said() == id:
+		return ""
+	case id == 0:
+		return ". The volumes of hosts name several clusters, so that nobody knows which one they were to join"
+	default:
+		return fmt.Sprintf(". The volumes of hosts name cluster %s, which counts, and spec.bootstrap.adopt.clusterID is %s: set it to %[1]s", id, w.said())
+	}
 }
 
 // copiedMidway is what a person does with a control object that was put back in the middle: nobody else has what it says, so that it

@@ -186,8 +186,10 @@ type Host struct {
 	Unbound bool
 	// Kept: the label says that a deleted cluster left the volume behind on purpose.
 	Kept bool
-	// Adopts: the volume was made for a host that is to join a running cluster, and that is not over.
-	Adopts bool
+	// Adopts: the volume was made for a host that is to join a running cluster, and that is not over. AdoptsID is the cluster that it
+	// names; zero: none.
+	Adopts   bool
+	AdoptsID cluster.ClusterID
 	// Leaves: its certificates are there. LeavesDue: some of them are to be renewed. OldLeaves: they were written by an earlier
 	// step of the authorities.
 	Leaves, LeavesDue, OldLeaves bool

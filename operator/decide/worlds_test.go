@@ -51,7 +51,10 @@ func worlds(t *rapid.T) World {
 		w.Intent = &cluster.Intent{Generation: 2, State: cluster.IntentFounded, Voters: voters("voter"), Next: voters("next"), History: []cluster.PastGeneration{{Generation: 1, Closed: rapid.Bool().Draw(t, "closed"), Voters: [][]cluster.Voter{voters("past")}}}}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "adopts") == 0 {
-		w.Record.Adopts, w.Want.GivenUp = rapid.Bool().Draw(t, "noted"), rapid.IntRange(0, 3).Draw(t, "given up") == 0
+		if w.Record.Adopts = rapid.Bool().Draw(t, "noted"); w.Record.Adopts {
+			w.Record.AdoptsID = cluster.ClusterID(rapid.IntRange(0, 2).Draw(t, "noted ID"))
+		}
+		w.Want.GivenUp = rapid.IntRange(0, 3).Draw(t, "given up") == 0
 		if rapid.Bool().Draw(t, "adopt") {
 			w.Want.Adopt = &Adopt{Cluster: cluster.ClusterID(rapid.IntRange(0, 2).Draw(t, "cluster"))}
 		}
@@ -85,7 +88,9 @@ func worlds(t *rapid.T) World {
 			h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Set: rapid.Bool().Draw(t, "set"), Leaves: rapid.Bool().Draw(t, "leaves"), Pod: rapid.Bool().Draw(t, "pod"),
 				Claim:   rapid.SampledFrom([]Claim{ClaimThere, ClaimNone, ClaimOther, ClaimLeaving, ClaimLost}).Draw(t, "claim"),
 				Replace: rapid.IntRange(0, 4).Draw(t, "replace") == 0, SpentSince: moment.Draw(t, "spentSince"), SilentSince: moment.Draw(t, "silent")}
-			h.Adopts = rapid.IntRange(0, 9).Draw(t, "adopts") == 0
+			if h.Adopts = rapid.IntRange(0, 9).Draw(t, "adopts") == 0; h.Adopts {
+				h.AdoptsID = cluster.ClusterID(rapid.IntRange(0, 2).Draw(t, "it names"))
+			}
 			h.Running = h.Set && rapid.Bool().Draw(t, "running")
 			h.OldSet, h.OldPod, h.Going, h.Serves = rapid.Bool().Draw(t, "old set"), rapid.Bool().Draw(t, "old pod"), rapid.IntRange(0, 9).Draw(t, "going") == 0, rapid.Bool().Draw(t, "serves")
 			h.Stuck = rapid.SampledFrom([]string{"", "", "ErrImagePull"}).Draw(t, "stuck")
@@ -235,7 +240,7 @@ func neverElsewhere(t *rapid.T, w *World, s Step) {
 		t.Fatalf("something goes of a cluster that was taken over just now: %+v", s)
 	case w.adopted() && ends && !w.NamespaceEnds && (s.Kind.Takes() && s.Kind != LetGo && !w.Want.GivenUp || s.Kind == DropVolume && w.Hosts[slices.IndexFunc(w.Hosts, func(h Host) bool { return h.N == s.N })].Claim != ClaimLeaving):
 		t.Fatalf("something goes that may be all there is of a cluster: %+v", s)
-	case s.Adopted && (w.Joining == nil && w.Meant() == 0 || w.Joining != nil && w.Joining.Cluster != w.Intent.Cluster):
+	case s.Adopted && (w.Joining == nil && (w.Meant() == 0 || !slices.Contains([]cluster.ClusterID{w.said(), w.Record.AdoptsID}, w.Intent.Cluster)) || w.Joining != nil && w.Joining.Cluster != w.Intent.Cluster):
 		t.Fatalf("another cluster than the one that was joined is taken for it: %+v", s)
 	case s.Adopted && (w.Intent == nil || w.Intent.Adopted()):
 		t.Fatalf("an adoption is over without a record: %+v", s)

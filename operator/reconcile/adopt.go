@@ -68,17 +68,19 @@ func (s *sight) adopts() string {
 	return strings.TrimSuffix(secret+" "+id, " ")
 }
 
-// noteAdoption writes down that a running cluster is to be adopted, with the marker in the face of which nobody founds. Volumes that say
-// otherwise which cluster is meant come first: they are what is left where the control object is lost.
+// noteAdoption writes down that a running cluster is to be adopted, with the marker in the face of which nobody founds. The control
+// object comes first: whoever saw an older one is refused before he says on volumes which cluster is meant. What these say is left as it
+// is where the control object was lost: they are all that says which cluster hosts may have joined.
 func (r *Reconciler) noteAdoption(ctx context.Context, s *sight) error {
-	said := s.adopts()
-	if err := r.markVolumes(ctx, s, &said); err != nil {
-		return err
-	}
-	return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
+	said, lost := s.adopts(), s.world.Adoption() == decide.Lost
+	err := r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
 		annotations[shape.AnnotationAdopt] = said
 		return f.MarkToJoin(ctx, r.now())
 	})
+	if err != nil || lost {
+		return err
+	}
+	return r.markVolumes(ctx, s, &said)
 }
 
 // adoptedNow takes from the volumes what says that they are made for an adoption. It comes before the control object says so.

@@ -276,7 +276,8 @@ func (s *sight) describe() {
 		o.tellPod(&h, w.Now)
 		if o.claim != nil {
 			_, h.Kept = o.claim.Labels[shape.LabelKept]
-			_, h.Adopts = o.claim.Annotations[shape.AnnotationAdopt]
+			said, adopts := o.claim.Annotations[shape.AnnotationAdopt]
+			h.Adopts, h.AdoptsID = adopts, adoptsID(said)
 		}
 		if o.leaves != nil {
 			due, err := time.Parse(time.RFC3339, o.leaves.Annotations[shape.AnnotationRenew])
