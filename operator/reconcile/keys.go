@@ -96,7 +96,10 @@ func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
 	}
 	secret := &corev1.Secret{}
 	switch err := r.Live.Get(ctx, s.keysName(), secret); {
-	case apierrors.IsNotFound(err): // which the next look sees
+	case apierrors.IsNotFound(err):
+		if wakes { // else the next look sees it
+			s.lose(false)
+		}
 		return nil
 	case err != nil:
 		return err
@@ -114,9 +117,14 @@ func (r *Reconciler) compareKeys(ctx context.Context, s *sight) error {
 		s.world.Authorities.OtherEnds = time.Time{}
 		return nil
 	}
-	s.world.Authorities = &decide.Authorities{Rotate: s.world.Authorities.Rotate, Phase: s.kept.Phase}
-	s.kept, s.older = nil, true
+	s.lose(true)
 	return nil
+}
+
+// lose: the keys are as good as gone. older: something lies in their place.
+func (s *sight) lose(older bool) {
+	s.world.Authorities = &decide.Authorities{Rotate: s.world.Authorities.Rotate, Phase: s.kept.Phase}
+	s.kept, s.older = nil, older
 }
 
 // errAuthorityGone says that the authorities' keys are not there any more. They are not made again.

@@ -31,6 +31,8 @@ func (s Seen) rotating(out *v1alpha1.ClusterStatus) *condition {
 	case a.Phase == cluster.RotateDone && s.Decision.Ending != nil:
 		e := s.Decision.Ending
 		return &condition{v1alpha1.Rotating, metav1.ConditionFalse, "Due", fmt.Sprintf("the authorities end at %s, and others are to be made: %s", e.At.UTC().Format(time.RFC3339), e.Keeps)}
+	case a.Phase == cluster.RotateDone && !a.Ends.IsZero() && s.World.Now.After(a.Ends):
+		return &condition{v1alpha1.Rotating, metav1.ConditionFalse, "Ended", fmt.Sprintf("by the operator's clock the authorities ended at %s, and no others are there: see the condition Ready", a.Ends.UTC().Format(time.RFC3339))}
 	case a.Phase == cluster.RotateDone:
 		if shown == nil {
 			return nil

@@ -111,6 +111,10 @@ func TestRotating(t *testing.T) {
 	if c := told(); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "Done" {
 		t.Errorf("%+v", c)
 	}
+	s.World.Authorities.Ends = s.World.Now.Add(-time.Hour)
+	if c := told(); c.Status != metav1.ConditionFalse || c.Reason != "Ended" || !strings.Contains(c.Message, s.World.Authorities.Ends.Format(time.RFC3339)) {
+		t.Errorf("authorities that have ended are told as replaced: %+v", c)
+	}
 	s.World.Authorities = &decide.Authorities{}
 	if c := told(); c.Status != metav1.ConditionFalse {
 		t.Errorf("a Secret that is lost after the end of it: %+v", c)
