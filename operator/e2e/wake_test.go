@@ -12,8 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A cluster whose authorities ended while it slept gets others as it wakes, before a pod starts and by nobody's word: they have ended by
-// the API server's clock, too. By the operator's alone they have not, and nothing is made in their place.
+// A cluster whose authorities ended while it slept, or after it was woken while the operator was off, gets others as it wakes, before a
+// pod starts and by nobody's word: they have ended by the API server's clock, too. By the operator's alone they have not, and nothing is
+// made in their place.
 func TestRotateAsItWakes(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	h := newHand(t)
@@ -41,9 +42,14 @@ func TestRotateAsItWakes(t *testing.T) {
 	h.skip = 0
 	must(t, h.settle(r, "by both again", h.ready(3, 3)))
 	sleep()
-	ended, err := authority.Create(time.Now().Add(-11 * year))
+	made := time.Now().Add(-11 * year)
+	ended, err := authority.Create(made)
 	must(t, err)
 	is, err := authority.Describe(ended)
+	must(t, err)
+	ended, err = authority.Create(time.Now().Add(2*time.Second - is.Ends.Sub(made))) // they end after the EtcdCluster was changed last
+	must(t, err)
+	is, err = authority.Describe(ended)
 	must(t, err)
 	secret, said := &corev1.Secret{}, map[string]any{}
 	must(t, h.c.Get(t.Context(), h.key("main-authorities"), secret))
@@ -53,6 +59,7 @@ func TestRotateAsItWakes(t *testing.T) {
 	must(t, err)
 	secret.Annotations[shape.AnnotationAuthorities], secret.Data = string(text), ended
 	must(t, h.c.Update(t.Context(), secret))
+	time.Sleep(time.Until(is.Ends) + 2*time.Second) // the API server tells whole seconds
 	must(t, h.settle(r, "awake", h.and(h.ready(3, 3), h.at("done", 0), func() error {
 		files, _ := h.authorities()
 		if slices.Equal(files["etcd-peers-ca.key"], ended["etcd-peers-ca.key"]) || !slices.Equal(files["etcd-peers-ca.aside.key"], ended["etcd-peers-ca.key"]) {
