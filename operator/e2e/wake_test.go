@@ -68,3 +68,41 @@ func TestRotateAsItWakes(t *testing.T) {
 		return nil
 	})))
 }
+
+// A cluster that slept for longer than its certificates live, and whose keys are lost, starts nothing with them, and gets others by a
+// person's word before a pod starts.
+func TestWakesWithoutKeys(t *testing.T) {
+	h := newHand(t)
+	r, _ := operator(h.c, -1, h.time)
+	life()[0].do(h)
+	must(t, h.settle(r, "create", h.ready(3, 3)))
+	h.patch(`{"spec":{"hibernate":true}}`)
+	asleep := func() error {
+		if n := len(h.runs()); n > 0 {
+			return fmt.Errorf("%d run", n)
+		}
+		return nil
+	}
+	must(t, h.settle(r, "asleep", asleep))
+	h.uids = nil
+	secret, then := &corev1.Secret{}, time.Now().Add(-2*365*24*time.Hour)
+	was, err := authority.Create(then)
+	must(t, err)
+	for n := 1; n <= 3; n++ {
+		name := fmt.Sprintf("main-%d", n)
+		must(t, h.c.Get(t.Context(), h.key(name+"-leaves"), secret))
+		secret.Data, _, err = authority.Issue(was, nil, authority.Host{Cluster: "c", Name: name, DNS: []string{name}}, then)
+		must(t, err)
+		must(t, h.c.Update(t.Context(), secret))
+	}
+	must(t, h.c.Get(t.Context(), h.key("main-authorities"), secret))
+	must(t, h.c.Delete(t.Context(), secret))
+	h.patch(`{"spec":{"hibernate":false}}`)
+	must(t, h.settle(r, "told", h.and(h.blocked("AuthorityGone"), asleep)))
+	h.patch(`{"spec":{"tls":{"rotate":1}}}`)
+	must(t, h.settle(r, "awake", h.and(h.ready(3, 3), h.at("done", 1))))
+	must(t, h.c.Get(t.Context(), h.key("main-1-leaves"), secret))
+	if end := authority.LeavesEnd(secret.Data); end.Before(time.Now()) {
+		t.Errorf("its certificates end at %s", end)
+	}
+}
