@@ -130,7 +130,7 @@ func (r *Reconciler) readLeaves(ctx context.Context, s *sight) error {
 }
 
 // readStamped asks the API server for the time, where authorities or certificates have ended by the operator's clock: one clock alone
-// ends nobody's. It dates what is made, and says so of what it is asked to make for show. Nothing is written, and an answer is of this look alone.
+// ends nobody's. It dates what is made, and does so in a dry run. Nothing is written, and an answer is of this look alone.
 func (r *Reconciler) readStamped(ctx context.Context, s *sight) {
 	w := &s.world
 	lapsed := func(h decide.Host) bool { return !h.LeavesEnd.IsZero() && w.Now.After(h.LeavesEnd) }
