@@ -163,7 +163,7 @@ func TestNoteAdoption(t *testing.T) {
 		"lost, of none":    {[]string{}, []string{"old-ca", "old-ca"}, true, false, "control: old-ca cd"},
 	} {
 		s := &sight{cluster: &v1alpha1.EtcdCluster{}, control: &corev1.ConfigMap{}, status: &corev1.ConfigMap{}, hosts: map[int]*hostObjects{}}
-		s.cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Adopt: &v1alpha1.Adopt{Secret: v1alpha1.SecretName{Name: "old-ca"}, ClusterID: "cd"}}
+		s.cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Adopt: &v1alpha1.Adopt{Secret: &v1alpha1.SecretName{Name: "old-ca"}, ClusterID: "cd"}}
 		s.world.Want.Adopt, s.world.Record = &decide.Adopt{Cluster: 0xcd}, decide.Record{There: true, Remade: c.remade}
 		s.control.Annotations = map[string]string{}
 		for _, said := range c.written {
