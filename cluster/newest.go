@@ -266,8 +266,11 @@ func (o *Observation) EndOf(name string) (EndedCommand, bool) {
 	return EndedCommand{}, false
 }
 
+// overlap reports whether two lists of URLs have an address in common, with TLS or without: who listens there is one and the same.
 func overlap(a, b []string) bool {
-	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+	return slices.ContainsFunc(a, func(s string) bool {
+		return slices.ContainsFunc(b, func(t string) bool { return s == t || addressOf(s) == addressOf(t) })
+	})
 }
 
 // Members is the best member list in sight: of the cluster that the intent

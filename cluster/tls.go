@@ -15,7 +15,7 @@ func TurnsTLSOn(plain, secure []string) bool {
 	}
 	with := make([]string, 0, len(plain))
 	for _, u := range plain {
-		with = append(with, "https://"+strings.TrimPrefix(strings.TrimPrefix(u, "http://"), "https://"))
+		with = append(with, "https://"+addressOf(u))
 	}
 	return slices.Equal(sortedURLs(with), sortedURLs(secure))
 }
@@ -24,9 +24,18 @@ func TurnsTLSOn(plain, secure []string) bool {
 func WithoutTLS(urls []string) []string {
 	plain := make([]string, 0, len(urls))
 	for _, u := range urls {
-		plain = append(plain, "http://"+strings.TrimPrefix(strings.TrimPrefix(u, "http://"), "https://"))
+		plain = append(plain, "http://"+addressOf(u))
 	}
 	return plain
+}
+
+// SameAddresses reports whether two lists of URLs name the same addresses, with TLS or without: one port has one listener.
+func SameAddresses(a, b []string) bool {
+	return slices.Equal(sortedURLs(WithoutTLS(a)), sortedURLs(WithoutTLS(b)))
+}
+
+func addressOf(u string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(u, "http://"), "https://")
 }
 
 func sortedURLs(urls []string) []string {

@@ -30,6 +30,7 @@ import (
 //	hung H…                       the process runs and answers nothing; a restart helps
 //	deaf H…                       the member has its part in raft, and answers its host nothing
 //	strange H…                    it has another authority for peers than the others, and its member answers nothing
+//	other-authority H…            the same, and nothing comes of it yet
 //	damage H…                     etcd ends at each start, since it cannot read its data
 //	vanish H…                     the member's data is gone under its process, which serves from memory
 //	balks H…                      the host refuses every start, and says nothing of it before
@@ -345,6 +346,8 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.deaf = true
 	case "strange":
 		h.deaf, h.strange = true, "BB:BB"
+	case "other-authority":
+		h.strange = "BB:BB"
 	case "damage":
 		h.dead, h.damaged = true, true
 	case "vanish":

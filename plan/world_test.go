@@ -101,7 +101,7 @@ func (w *world) peerTLS(h *worldHost) *cluster.PeerTLS {
 			t.Rejects = append(t.Rejects, cluster.Rejection{Member: o.Local.Member, Authority: true, Why: "x509: certificate signed by unknown authority"})
 		}
 	}
-	if !any {
+	if !any && h.plain {
 		return nil
 	}
 	return t

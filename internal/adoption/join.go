@@ -39,6 +39,9 @@ type Members interface {
 	// Reach asks a member at its peer port, with a certificate as this host's
 	// member will have it.
 	Reach(ctx context.Context, m cluster.Member) error
+	// Certified is nil where this host has what its member, and this command for that
+	// member, need to speak TLS, or wants none.
+	Certified() error
 }
 
 // Place keeps the admission of the host on which the command runs.
@@ -135,7 +138,7 @@ func (j *Join) Look(ctx context.Context) (*Scene, error) {
 	for i, m := range view.Members {
 		go func() {
 			defer func() { done <- struct{}{} }()
-			if sameURLs(m.PeerURLs, s.Peer) && len(m.ClientURLs) == 0 {
+			if cluster.SameAddresses(m.PeerURLs, s.Peer) && len(m.ClientURLs) == 0 {
 				m.ClientURLs = j.URLs.Client // it has not told the others yet
 			}
 			s.Members[i].Member = m

@@ -125,7 +125,7 @@ func (w *world) Status(_ context.Context, m cluster.Member) (cluster.MemberStatu
 func (w *world) AddLearner(_ context.Context, _ cluster.ClusterID, peer []string) error {
 	return w.call(func() error {
 		for _, m := range w.members {
-			if m.Learner || sameURLs(m.PeerURLs, peer) {
+			if m.Learner || cluster.SameAddresses(m.PeerURLs, peer) {
 				return errors.New("too many learners, or peer URL exists")
 			}
 		}
@@ -211,6 +211,8 @@ func (w *world) Quota(context.Context, cluster.Member) (int64, error) { return 0
 func (w *world) MayChange(context.Context) error { return nil }
 
 func (w *world) Reach(context.Context, cluster.Member) error { return nil }
+
+func (w *world) Certified() error { return nil }
 
 // host is the command on a host of ours.
 func (w *world) host(n int) *Join {

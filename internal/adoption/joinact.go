@@ -153,6 +153,7 @@ func (j *Join) admit(ctx context.Context, s *Scene, own cluster.Member) error {
 	}
 	a := *s.Admission
 	a.Member, a.Members = own.ID, nil
+	a.URLs.Peer = own.PeerURLs // an add that came late may be with another scheme
 	for _, m := range s.Members {
 		a.Members = append(a.Members, m.Member)
 	}

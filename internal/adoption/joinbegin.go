@@ -17,7 +17,7 @@ func (s *Scene) isOurs(m Seen) bool {
 		return false
 	}
 	a := s.Admission
-	return s.Joining.IsOurs(m.Member) || a != nil && a.Cluster == s.Cluster && sameURLs(m.PeerURLs, s.Peer) &&
+	return s.Joining.IsOurs(m.Member) || a != nil && a.Cluster == s.Cluster && cluster.SameAddresses(m.PeerURLs, s.Peer) &&
 		(a.Member == 0 || a.Member == m.ID) && !slices.Contains(a.Known, m.ID)
 }
 
@@ -192,7 +192,7 @@ func (s *Scene) backup() *Step {
 // begun anew, it would count among the members that are to go.
 func (s *Scene) lost() *Step {
 	for _, m := range s.Members {
-		at := slices.ContainsFunc(m.PeerURLs, func(u string) bool { return slices.Contains(s.Hosts, u) })
+		at := slices.ContainsFunc(m.PeerURLs, func(u string) bool { return slices.ContainsFunc(s.Hosts, func(h string) bool { return cluster.SameAddresses([]string{h}, []string{u}) }) })
 		if a := s.Admission; a != nil && a.Cluster == s.Cluster && a.Member == m.ID {
 			at = true
 		}

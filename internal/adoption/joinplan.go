@@ -70,7 +70,7 @@ func members(n int) string {
 
 func (j *Join) describe(s *Scene, m Seen) string {
 	whose := "not ours"
-	if sameURLs(m.PeerURLs, s.Peer) {
+	if cluster.SameAddresses(m.PeerURLs, s.Peer) {
 		whose = "this host's"
 	} else if s.isOurs(m) {
 		whose = "ours"
@@ -175,8 +175,12 @@ func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
 			}
 		}
 	}
+	if err := j.Members.Certified(); err != nil {
+		p.missing("%v", err)
+		return
+	}
 	for _, m := range s.Members {
-		if sameURLs(m.PeerURLs, s.Peer) {
+		if cluster.SameAddresses(m.PeerURLs, s.Peer) {
 			continue
 		}
 		if why := j.otherTLS(s, m); why != "" {
@@ -190,21 +194,25 @@ func (j *Join) fits(ctx context.Context, p *Plan, s *Scene) {
 }
 
 // otherTLS is why this host cannot speak with a member for the sake of TLS, or serve clients as it does; empty: it can. Who has
-// certificates joins members without them, and not the other way round.
+// certificates joins members without them, and not the other way round. Of ours all have them, or none.
 func (j *Join) otherTLS(s *Scene, m Seen) string {
 	const give = "give this host's daemon the authority that the members trust (--pki-dir)"
-	for _, u := range m.PeerURLs {
+	ours := s.isOurs(m)
+	for _, u := range m.ClientURLs {
 		switch {
-		case secure(u) == secure(s.Peer[0]):
-		case secure(j.URLs.Peer[0]):
-			return fmt.Sprintf("member %s speaks TLS with its peers (%s), and others of them do not: have all of them speak with it, or all without, and run this again", m.label(), u)
-		default:
-			return fmt.Sprintf("member %s speaks at %s with its peers, and this host would at %s: %s", m.label(), u, s.Peer[0], give)
+		case ours && secure(u) != secure(j.URLs.Client[0]):
+			return fmt.Sprintf("member %s, which is ours, serves clients at %s, and this host would at %s: start all daemons of ours with TLS, or all without (--etcd-insecure)", m.label(), u, j.URLs.Client[0])
+		case secure(u) && !secure(j.URLs.Client[0]):
+			return fmt.Sprintf("member %s serves clients at %s, and this host would at %s: %s", m.label(), u, j.URLs.Client[0], give)
 		}
 	}
-	for _, u := range m.ClientURLs {
-		if secure(u) && !secure(j.URLs.Client[0]) {
-			return fmt.Sprintf("member %s serves clients at %s, and this host would at %s: %s", m.label(), u, j.URLs.Client[0], give)
+	for _, u := range m.PeerURLs {
+		switch {
+		case ours || !secure(u): // ours turn it on themselves
+		case !secure(j.URLs.Peer[0]):
+			return fmt.Sprintf("member %s speaks at %s with its peers, and this host would at %s: %s", m.label(), u, s.Peer[0], give)
+		case slices.ContainsFunc(s.Members, func(o Seen) bool { return !s.isOurs(o) && !slices.ContainsFunc(o.PeerURLs, secure) }):
+			return fmt.Sprintf("member %s speaks TLS with its peers (%s), and others of them do not: have all of them speak with it, or all without, and run this again", m.label(), u)
 		}
 	}
 	return ""
@@ -268,7 +276,7 @@ func (j *Join) steps(ctx context.Context, p *Plan, s *Scene) {
 		p.step("a backup of the cluster, into the store; with it who its members are, the spec (%d members of etcd %s), and the marker that keeps our daemons from founding a cluster", count, s.Version())
 	}
 	if own, listed := s.own(); !listed || own.Learner {
-		p.step("this host joins at %s: as a learner, which its daemon starts and which counts for no quorum; promoted when it has caught up and every voter is healthy", strings.Join(s.Peer, ", "))
+		p.step("this host joins at %s: as a learner, which its daemon starts and which counts for no quorum; promoted when it has caught up and every voter is healthy%s", strings.Join(s.Peer, ", "), j.withoutTLS(s))
 		ours++
 	}
 	switch {
@@ -283,11 +291,19 @@ func (j *Join) steps(ctx context.Context, p *Plan, s *Scene) {
 		}
 		p.step("the leading daemon writes the cluster's record; from then on it is one like any other")
 		if cluster.TurnsTLSOn(s.Peer, j.URLs.Peer) {
-			p.step("the daemons turn TLS on between the members, one restart each. Until then whoever reaches %s reads and writes as a member does, as at the members that are there", strings.Join(s.Peer, ", "))
+			p.step("the daemons turn TLS on between the members, one restart each")
 		}
 	}
 	p.step("what clients notice: one election at most, when leadership moves; whoever is connected to a member that goes has to connect to another. Before the removals give them our hosts' endpoints, this one's is %s%s: the old ones will not answer any more", strings.Join(j.URLs.Client, ","), j.newToTLS(foreign))
 	p.step("afterwards take away what ran the removed members (the unit, the static pod's manifest, the StatefulSet) before anything empties their directories or volumes: started anew on an empty one with the settings of their first start, they would found an empty cluster at the old endpoints")
+}
+
+// withoutTLS is what it costs where a host with TLS joins members that speak without; empty: it does not.
+func (j *Join) withoutTLS(s *Scene) string {
+	if !cluster.TurnsTLSOn(s.Peer, j.URLs.Peer) {
+		return ""
+	}
+	return ". It speaks without TLS with its peers, as they do, until the cluster is ours: whoever reaches that port reads and writes as a member does"
 }
 
 // newToTLS is what clients need besides that had none of it; empty: nothing.

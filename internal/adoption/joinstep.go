@@ -188,7 +188,7 @@ func (m Seen) ails() string {
 // own is this host's member.
 func (s *Scene) own() (Seen, bool) {
 	for _, m := range s.Members {
-		if sameURLs(m.PeerURLs, s.Peer) {
+		if cluster.SameAddresses(m.PeerURLs, s.Peer) {
 			return m, true
 		}
 	}
@@ -266,6 +266,11 @@ func (s *Scene) add() *Step {
 }
 
 func (s *Scene) wasRemoved() *Step {
+	for _, m := range s.Members {
+		if m.ID == s.Admission.Member {
+			return step(StepRefuse, m, "member %s of this host is listed at %s, and this host's peer URLs are %s: has somebody changed them? Nothing is to be emptied; have them agree, and run this again", m.ID, strings.Join(m.PeerURLs, ", "), strings.Join(s.Peer, ", "))
+		}
+	}
 	return step(StepRefuse, Seen{}, "member %s of this host was removed: empty the host, and run this again (%s)", s.Admission.Member, howEmpty)
 }
 
@@ -283,7 +288,7 @@ func (s *Scene) promote(own Seen) *Step {
 	case st.Member != own.ID || st.Cluster != s.Cluster:
 		return step(StepRefuse, own, "member %s of cluster %s answers at this host's client URLs, and its member is %s of %s", st.Member, st.Cluster, own.ID, s.Cluster)
 	case st.Leader == 0:
-		return step(StepWait, own, "the learner hears of no leader: do the members reach this host at %s, and does their authority for peers trust its certificate?", strings.Join(own.PeerURLs, ", "))
+		return step(StepWait, own, "the learner hears of no leader: do the members reach this host at %s%s?", strings.Join(own.PeerURLs, ", "), trusts(own))
 	case last-min(last, st.Applied) > caughtUp:
 		return step(StepWait, own, "the learner has caught up to %d of %d entries", st.Applied, last)
 	}
@@ -391,6 +396,10 @@ func (s *Scene) leader() (id cluster.MemberID) {
 	return id
 }
 
-func sameURLs(a, b []string) bool {
-	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+// trusts is what else a member's peers need for it, where it speaks TLS.
+func trusts(m Seen) string {
+	if slices.ContainsFunc(m.PeerURLs, secure) {
+		return ", and does their authority for peers trust its certificate"
+	}
+	return ""
 }

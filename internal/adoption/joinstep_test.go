@@ -63,10 +63,21 @@ func TestNext(t *testing.T) {
 			s.Joining.Members, s.Joining.Ours = 3, [][]string{{"http://o1"}, {"http://o2"}, {"http://o3"}}
 			s.Members = []Seen{s.Members[3], two, three}
 		}, StepDone, "etcdctl member remove 5"},
-		"two leaders":               {func(s *Scene) { s.Members[1].Status.Leader = 2 }, StepWait, "agree"},
-		"promote":                   {learner, StepPromote, "caught up"},
-		"it lags":                   {func(s *Scene) { learner(s); s.Members[0].Status.Index = 1e6 }, StepWait, "9 of 1000000"},
-		"it hears nothing":          {func(s *Scene) { learner(s); s.Members[3].Status.Leader = 0 }, StepWait, "authority"},
+		"two leaders":      {func(s *Scene) { s.Members[1].Status.Leader = 2 }, StepWait, "agree"},
+		"promote":          {learner, StepPromote, "caught up"},
+		"it lags":          {func(s *Scene) { learner(s); s.Members[0].Status.Index = 1e6 }, StepWait, "9 of 1000000"},
+		"it hears nothing": {func(s *Scene) { learner(s); s.Members[3].Status.Leader = 0 }, StepWait, "reach this host at http://o1?"},
+		"with TLS it hears nothing": {func(s *Scene) {
+			learner(s)
+			s.Members[3].Status.Leader, s.Members[3].PeerURLs = 0, []string{"https://o1"}
+		}, StepWait, "authority for peers trust its certificate?"},
+		"ours is listed with TLS, theirs without": {func(s *Scene) {
+			s.Joining.Ours, s.Members[3].PeerURLs = [][]string{{"https://o1"}}, []string{"https://o1"}
+		}, StepRemove, "3 of 3"},
+		"ours is listed somewhere else": {func(s *Scene) {
+			s.Members[3].PeerURLs = []string{"http://o9"}
+			s.Joining.Ours = append(s.Joining.Ours, []string{"http://o9"})
+		}, StepRefuse, "Nothing is to be emptied"},
 		"another answers":           {func(s *Scene) { learner(s); s.Members[3].Status.Member = 7 }, StepRefuse, "answers at this host's"},
 		"a voter is down meanwhile": {func(s *Scene) { learner(s); s.Members[1].Status = nil }, StepWait, "m2"},
 		"start":                     {func(s *Scene) { learner(s); s.Members[3].Name = "" }, StepStart, "daemon"},
@@ -714,7 +725,8 @@ func TestPlanAcrossTLS(t *testing.T) {
 		"ours have it":               {true, []string{"http://f1", "http://f2"}, "http://c", "", "this host joins at http://o1: as|the daemons turn TLS on between the members|https://o1:1, with a certificate"},
 		"theirs have it for clients": {true, []string{"http://f1"}, "https://c", "", "this host joins at http://o1: as"},
 		"theirs have it for peers":   {true, []string{"https://f1"}, "http://c", "", "this host joins at https://o1: as|https://o1:1, with a certificate"},
-		"theirs have it":             {false, []string{"https://f1"}, "https://c", "speaks at https://f1 with its peers, and this host would at http://o1: give", ""},
+		"theirs have it":             {false, []string{"https://f1"}, "https://c", "serves clients at https://c, and this host would at http://o1:1: give", ""},
+		"theirs have it, for peers":  {false, []string{"https://f1"}, "http://c", "speaks at https://f1 with its peers, and this host would at http://o1: give", ""},
 		"theirs, for clients alone":  {false, []string{"http://f1"}, "https://c", "serves clients at https://c", ""},
 		"some of theirs have it":     {true, []string{"http://f1", "https://f2"}, "https://c", "have all of them speak with it, or all without", ""},
 	} {
@@ -741,6 +753,64 @@ func TestPlanAcrossTLS(t *testing.T) {
 				t.Errorf("it turns TLS on: %t", on)
 			}
 		})
+	}
+}
+
+// Ours have TLS, all of them or none; and what theirs turn on meanwhile does not keep ours out.
+func TestPlanBesideOursAcrossTLS(t *testing.T) {
+	for name, c := range map[string]struct {
+		secure        bool
+		theirs, peer  string // peer URLs of f1, f2 and of a host of ours that votes
+		client, words string // of that one
+	}{
+		"ours has none":                 {true, "http", "http://o2", "http://o2:1", "start all daemons of ours with TLS, or all without"},
+		"this one has none":             {false, "http", "http://o2", "https://o2:1", "start all daemons of ours with TLS, or all without"},
+		"as the others":                 {true, "http", "http://o2", "https://o2:1", ""},
+		"theirs turned it on meanwhile": {true, "https", "http://o2", "https://o2:1", ""},
+	} {
+		w := newWorld(t, 1, 2)
+		w.secure = c.secure
+		for i := range w.members {
+			w.members[i].PeerURLs, w.members[i].ClientURLs = []string{fmt.Sprint(c.theirs, "://f", i+1)}, []string{"http://c"}
+		}
+		w.members = append(w.members, cluster.Member{ID: 7, Name: "o2", PeerURLs: []string{c.peer}, ClientURLs: []string{c.client}})
+		j := w.host(1)
+		joining := &control.Joining{Cluster: 9, Members: 3, Backup: "2026-01-02T03:04:05Z-000001", Foreign: w.members[:2], Ours: [][]string{{c.peer}}, Promoted: []cluster.MemberID{7}}
+		if err := j.Folder.PutJoining(t.Context(), "", joining); err != nil {
+			t.Fatal(err)
+		}
+		p, err := j.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var about []string
+		for _, m := range p.Missing {
+			if strings.Contains(m, "TLS") {
+				about = append(about, m)
+			}
+		}
+		if said := strings.Join(about, "\n"); (said == "") != (c.words == "") || !strings.Contains(said, c.words) {
+			t.Errorf("%s: missing %v", name, p.Missing)
+		}
+	}
+}
+
+// An add that came late may have listed this host with another scheme than the one that was prepared last.
+func TestAdmittedAsListed(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	w.secure = true
+	j := w.host(1)
+	s := &Scene{Cluster: 9, Peer: []string{"https://o1"}, Admission: &record.Admission{Cluster: 9, Known: []cluster.MemberID{1}, URLs: j.URLs, Token: "t", Version: cluster.MustVersion("3.6.16")}}
+	own := cluster.Member{ID: 2, PeerURLs: []string{"http://o1"}, Learner: true}
+	s.Members = []Seen{{Member: w.members[0]}, {Member: own}}
+	if err := j.Folder.PutJoining(t.Context(), "", &control.Joining{Cluster: 9, Members: 1, Backup: "b", Ours: [][]string{{"https://o1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.admit(t.Context(), s, own); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := j.place().ReadAdmission(); err != nil || a.Member != 2 || a.URLs.Peer[0] != "http://o1" {
+		t.Errorf("%+v, %v", a, err)
 	}
 }
 

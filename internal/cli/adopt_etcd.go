@@ -31,7 +31,7 @@ type foreignEtcd struct {
 	packing   backupstore.Packing
 	name      string // of the cluster among our daemons
 	own       []string
-	inClear   bool      // a person named endpoints without TLS for whatever was given
+	inClear   bool      // a person named none but endpoints without TLS for whatever was given
 	say       io.Writer // how far a backup is; nil: nobody hears
 
 	mu        sync.Mutex
@@ -42,7 +42,7 @@ type foreignEtcd struct {
 
 func (a *adoptFlags) openForeign(ctx context.Context) (*foreignEtcd, error) {
 	e := &foreignEtcd{name: a.name, endpoints: slices.Clone(a.endpoints), own: a.join.urls.Client}
-	e.inClear = slices.ContainsFunc(a.endpoints, func(u string) bool { return strings.HasPrefix(u, "http:") })
+	e.inClear = !slices.ContainsFunc(a.endpoints, func(u string) bool { return !strings.HasPrefix(u, "http:") })
 	var err error
 	if e.tls, err = a.access.CommandTLS(ctx); err != nil {
 		return nil, fmt.Errorf("read the certificates for etcd: %w", err)
@@ -321,6 +321,15 @@ func (e *foreignEtcd) MoveLeader(ctx context.Context, of cluster.ClusterID, lead
 		return errors.New("the leader has told nobody where it serves clients")
 	}
 	return e.changeAt(ctx, leader.ClientURLs, of, func(ctx context.Context, c *etcd.Client) error { return c.MoveLeader(ctx, to) })
+}
+
+// Certified implements adoption.Members.
+func (e *foreignEtcd) Certified() error {
+	if e.tls == nil && slices.ContainsFunc(e.own, func(u string) bool { return strings.HasPrefix(u, "https:") }) {
+		return errors.New("this host's member will serve clients with TLS, and this command has no certificate for it: give --cacert, --cert and --key by its authority for clients, or start this host's daemon first, which leaves here what is needed")
+	}
+	_, err := e.peer()
+	return err
 }
 
 // Reach implements adoption.Members.

@@ -146,6 +146,11 @@ func (a *adoptFlags) checkJoin() error {
 			return usage("as in https://10.0.0.4:2380", "%q is not a URL of http or https as others can reach it", raw)
 		}
 	}
+	for _, urls := range [][]string{u.Peer, u.Client} {
+		if slices.ContainsFunc(urls, func(raw string) bool { return strings.HasPrefix(raw, "https:") != strings.HasPrefix(urls[0], "https:") }) {
+			return usage("give all of them with https, or all with http", "%s are with TLS and without", strings.Join(urls, ","))
+		}
+	}
 	if strings.HasPrefix(u.Peer[0], "https:") != strings.HasPrefix(u.Client[0], "https:") {
 		return usage("change the one or the other", "the daemons serve peers and clients both with TLS or both without, and %s and %s differ", u.Peer[0], u.Client[0])
 	}

@@ -48,18 +48,14 @@ func (f *Folder) Promoted(ctx context.Context, m cluster.MemberID) (bool, error)
 
 var errNobodyJoins = errors.New("the store does not say that anybody joins")
 
-// IsOurs is that the member is at peer URLs of one of our hosts.
+// IsOurs is that the member is at the peer addresses of one of our hosts, with TLS or without.
 func (j *Joining) IsOurs(m cluster.Member) bool {
-	return slices.ContainsFunc(j.Ours, func(urls []string) bool { return sameURLs(urls, m.PeerURLs) })
+	return slices.ContainsFunc(j.Ours, func(urls []string) bool { return cluster.SameAddresses(urls, m.PeerURLs) })
 }
 
 // IsForeign is that the member was there before the first of ours.
 func (j *Joining) IsForeign(m cluster.Member) bool {
 	return slices.ContainsFunc(j.Foreign, func(f cluster.Member) bool { return f.ID == m.ID })
-}
-
-func sameURLs(a, b []string) bool {
-	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // ReadJoining reads it; nil without error where there is none. The tag is for PutJoining.

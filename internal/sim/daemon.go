@@ -155,7 +155,7 @@ func (w *World) start(m *machine) *daemon {
 		Disk:     simDisk{d}, Files: simDisk{d}, Process: d.process,
 		Member:  func(record.Launch) (member.Member, error) { return simMember{d}, nil },
 		Intents: control.Intents{Folder: d.folder()}, Promoted: folder.Promoted,
-		Reacher: simReacher{d},
+		Reacher: simReacher{d}, PeerTLS: d.peerTLS,
 		Sources: simSources{d}, PruneAfter: w.pruning.after,
 		AskPeers:  func(ctx context.Context, of []cluster.HostID) []cluster.Ping { return d.manager.AskPeers(ctx, of) },
 		Elsewhere: func() *cluster.Elsewhere { return d.manager.Elsewhere() },

@@ -229,6 +229,9 @@ func (f *simForeign) MayChange(context.Context) error { return nil }
 // Quota implements adoption.Members: etcd's own, or less.
 func (f *simForeign) Quota(context.Context, cluster.Member) (int64, error) { return 0, nil }
 
+// Certified implements adoption.Members.
+func (f *simForeign) Certified() error { return nil }
+
 // Reach implements adoption.Members.
 func (f *simForeign) Reach(_ context.Context, m cluster.Member) error {
 	if open, _ := f.d.w.etcd.Reach(f.d.id, m.PeerURLs); !open {

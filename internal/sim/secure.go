@@ -39,6 +39,14 @@ func (g *generator) secure() {
 	g.w.loops.Go(func() { g.w.restartWith(m, plain, kill, pause) })
 }
 
+// peerTLS is the one authority for peers of all daemons with TLS.
+func (d *daemon) peerTLS(string) *cluster.PeerTLS {
+	if !d.trusts {
+		return nil
+	}
+	return &cluster.PeerTLS{File: "etcd-peers-ca.crt", Fingerprint: "AA"}
+}
+
 // restartWith restarts a machine's daemon with TLS or without; its etcd runs on.
 func (w *World) restartWith(m *machine, plain, kill bool, pause time.Duration) {
 	w.tracef(m.ID(), "the daemon is restarted (plain: %t)", plain)

@@ -75,8 +75,8 @@ func (t *TakeOver) launchAdmitted(ctx context.Context, s record.State, a *record
 	if why, hint = t.Obstacle(s); why != "" {
 		return l, why, hint
 	}
-	if why, hint = t.fitsClients(a.URLs); why != "" {
-		return l, why, hint
+	if why, _ = t.fitsClients(a.URLs); why != "" {
+		return l, why, "give the daemon the command line that etcdadm adopt printed"
 	}
 	if why, hint = t.markerIsTheirs(ctx); why != "" {
 		return l, why, hint

@@ -87,6 +87,25 @@ func (v *Sight) PeerTLS(id cluster.MemberID) (cluster.HostID, *cluster.PeerTLS) 
 	return "", nil
 }
 
+// PeerAuthorities says which members do not trust one authority for peers, or of which that is not known; empty: all trust one. With
+// TLS those would reach nobody, and TLS is not turned off again.
+func (v *Sight) PeerAuthorities() string {
+	var first *cluster.PeerTLS
+	var of cluster.HostID
+	for _, s := range v.Roster.Seats {
+		host, t := v.PeerTLS(s.ID)
+		switch {
+		case t == nil || t.Fingerprint == "":
+			return fmt.Sprintf("%s does not tell which one it trusts", words.SeatName(s))
+		case first == nil:
+			first, of = t, host
+		case t.Fingerprint != first.Fingerprint:
+			return fmt.Sprintf("host %s has %s (%s), and host %s has %s (%s)", of, first.File, first.Fingerprint, host, t.File, t.Fingerprint)
+		}
+	}
+	return ""
+}
+
 func (v *Sight) sameAuthority(a, b cluster.MemberID) bool {
 	_, x := v.PeerTLS(a)
 	_, y := v.PeerTLS(b)
