@@ -52,7 +52,8 @@ type Asked struct {
 	Rotate, Tries int
 	// Since is when the first of them was made.
 	Since time.Time
-	// State is what has become of it, Why is that in words of others, and At when it was refused; zero: nobody says.
+	// State is what has become of it, Why is that in words of others, with why it could not be made, and At when it was refused; zero:
+	// nobody says.
 	State AskedState
 	Why   string
 	At    time.Time
@@ -157,7 +158,8 @@ func (w *World) unsigned(k *Asked, meanwhile string) Wait {
 		words = "this Kubernetes knows no CertificateRequests of cert-manager.io: install cert-manager" + w.instead()
 		out.Command = w.Kubectl("get crd certificaterequests.cert-manager.io")
 	case AskedNotSent:
-		words = "the request is being made"
+		words = cmp.Or(k.Why, "the request is being made")
+		out.Command = w.Kubectl("get certificaterequests.cert-manager.io")
 	case AskedUnread:
 		did, words = "is to sign", "the request cannot be read: "+k.Why
 	case AskedRefused:

@@ -196,6 +196,10 @@ func TestRequestCannotBeMade(t *testing.T) {
 		}
 		return nil
 	})))
+	if c := h.condition(v1alpha1.Rotating); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "failed calling webhook") || len(h.see().Status.Blockers) != 1 {
+		t.Errorf("%+v, %+v", c, h.see().Status.Blockers)
+	}
+	must(t, h.ready(5, 5)())
 	r.Writer.Client = works
 	must(t, h.settle(r, "by the issuer", h.and(h.ready(5, 5), h.certified(h.issuer), h.at("done", 0))))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -138,7 +139,7 @@ func read(o *unstructured.Unstructured) askedFor {
 		if at, err := time.Parse(time.RFC3339, word("lastTransitionTime")); err == nil && at.After(out.at) {
 			out.at = at
 		}
-		said := fmt.Sprintf("%s: %.200q", word("reason"), word("message"))
+		said := fmt.Sprintf("%s: %#.200q", word("reason"), word("message"))
 		switch is := word("status") == "True"; {
 		case is && (word("type") == "Denied" || word("type") == "InvalidRequest"):
 			out.refused = word("type") + ", " + said
@@ -193,9 +194,19 @@ type unsentError struct{ err error }
 func (e *unsentError) Error() string { return fmt.Sprintf("the request cannot be made: %v", e.err) }
 func (e *unsentError) Unwrap() error { return e.err }
 
-func isUnsent(err error) bool {
-	_, is := errors.AsType[*unsentError](err)
-	return is
+// unsent has what is waited for say why the request could not be made; false: err is none of that.
+func unsent(w *decide.World, d *decide.Decision, err error) bool {
+	if _, is := errors.AsType[*unsentError](err); !is {
+		return false
+	}
+	w.Authorities.Asked.Why = err.Error()
+	now := decide.Next(*w).Waits
+	for i := range d.Waits {
+		if at := slices.IndexFunc(now, func(w decide.Wait) bool { return w.Code == d.Waits[i].Code }); at >= 0 && d.Waits[i].Code == decide.IssuerWaits {
+			d.Waits[i] = now[at]
+		}
+	}
+	return true
 }
 
 // sendRequest makes the request for the key that lies in the Secret.

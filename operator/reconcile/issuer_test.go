@@ -90,10 +90,10 @@ func TestJudgeRequest(t *testing.T) {
 	certificate := map[string]any{"certificate": base64.StdEncoding.EncodeToString([]byte("rubbish"))}
 	for name, test := range map[string]judging{
 		"says nothing":       {is: decide.AskedPending},
-		"pending":            {status: condition("Ready", "False", "Pending", at), is: decide.AskedPending, says: `Pending: "why"`, at: at},
+		"pending":            {status: condition("Ready", "False", "Pending", at), is: decide.AskedPending, says: "Pending: `why`", at: at},
 		"approved":           {status: condition("Approved", "True", "x", at), is: decide.AskedPending, at: at},
 		"to be trusted":      {trusted: true, is: decide.AskedPending},
-		"denied":             {status: condition("Denied", "True", "policy", at), is: decide.AskedRefused, says: `Denied, policy: "why"`, at: at},
+		"denied":             {status: condition("Denied", "True", "policy", at), is: decide.AskedRefused, says: "Denied, policy: `why`", at: at},
 		"not denied":         {status: condition("Denied", "False", "policy", at), is: decide.AskedPending, at: at},
 		"invalid":            {status: condition("InvalidRequest", "True", "x", at), is: decide.AskedRefused, says: "InvalidRequest", at: at},
 		"failed":             {status: condition("Ready", "False", "Failed", at), is: decide.AskedRefused, says: "Failed", at: at},

@@ -182,6 +182,9 @@ func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision)
 			log.FromContext(ctx).Info("step", "step", step.Kind, "host", step.Host, "n", step.N, "why", step.Why, "result", result)
 			r.tell(s.cluster, step, err)
 		}
+		if unsent(&s.world, d, err) {
+			continue
+		}
 		if wait, goesOn := hindered(&s.world, err); wait != nil {
 			if !slices.Contains(d.Waits, *wait) {
 				d.Waits = append(d.Waits, *wait)
@@ -208,8 +211,6 @@ func hindered(w *decide.World, err error) (wait *decide.Wait, goesOn bool) {
 	switch {
 	case is:
 		return &decide.Wait{Code: decide.NameTaken, Sentence: taken.Error() + ": delete it, or choose another name for the EtcdCluster"}, false
-	case isUnsent(err):
-		return &decide.Wait{Code: decide.IssuerWaits, Sentence: err.Error(), Command: w.Kubectl("get certificaterequests.cert-manager.io")}, true
 	case errors.As(err, new(*adoptError)):
 		return &decide.Wait{Code: decide.BootstrapWaits, Sentence: err.Error()}, false
 	case lostKeys(w, err) != nil:
