@@ -174,22 +174,14 @@ func lasts(now time.Time, all ...*x509.Certificate) error {
 
 // way finds the way from the authority to one of the issuer's own certificates, the one that lasts longest: leaves are issued by the
 // authority, as they would be, and verified by who trusts the issuer's own certificates alone. Of an issuer that does not tell one
-// it is whoever signed the last one.
+// it is whoever signed the last one. What came beyond is shown, too.
 func (s *Signed) way(others, tops []*x509.Certificate, h Host, now time.Time) error {
 	made, err := s.leaves(h, now)
 	if err != nil {
 		return unfit("it issues no certificates: %v", err)
 	}
 	if len(tops) == 0 {
-		for last := s.own; last.CheckSignatureFrom(last) != nil && len(s.between) < longestWay; last = s.between[len(s.between)-1] {
-			i := slices.IndexFunc(others, func(c *x509.Certificate) bool {
-				return last.CheckSignatureFrom(c) == nil && c.CheckSignatureFrom(c) != nil
-			})
-			if i < 0 {
-				break
-			}
-			s.between, others = append(s.between, others[i]), slices.Delete(slices.Clone(others), i, i+1)
-		}
+		s.goOn(s.own, others)
 		return nil
 	}
 	chains, err := verify(made[0], append([]*x509.Certificate{s.own}, others...), tops, now)
@@ -209,8 +201,29 @@ func (s *Signed) way(others, tops []*x509.Certificate, h Host, now time.Time) er
 	if err != nil {
 		return unfit("who trusts the issuer alone would not trust the members: %v", err)
 	}
+	if slices.ContainsFunc(others, s.top.Equal) && !signsItself(s.top) {
+		s.between = append(s.between, s.top)
+		s.goOn(s.top, others)
+	}
 	return nil
 }
+
+// goOn has what came of the way from the last one on shown as well, but for one that signs itself: an issuer that was given no root
+// calls the certificate its own by which it signs, and who trusts the root needs that one.
+func (s *Signed) goOn(last *x509.Certificate, others []*x509.Certificate) {
+	for !signsItself(last) && len(s.between) < longestWay {
+		i := slices.IndexFunc(others, func(c *x509.Certificate) bool {
+			return last.CheckSignatureFrom(c) == nil && !signsItself(c) && !slices.ContainsFunc(s.between, c.Equal)
+		})
+		if i < 0 {
+			return
+		}
+		last = others[i]
+		s.between = append(s.between, last)
+	}
+}
+
+func signsItself(c *x509.Certificate) bool { return c.CheckSignatureFrom(c) == nil }
 
 // longer says which of two ways is to be had: the one that lasts longer, and of equal ones that of which more is shown.
 func longer(way, than []*x509.Certificate) bool {
@@ -268,7 +281,7 @@ func (s *Signed) leaves(h Host, now time.Time) (out []*x509.Certificate, err err
 
 func (s *Signed) all() []*x509.Certificate {
 	out := append([]*x509.Certificate{s.own}, s.between...)
-	if s.top != nil {
+	if s.top != nil && !slices.ContainsFunc(s.between, s.top.Equal) {
 		out = append(out, s.top)
 	}
 	return out
