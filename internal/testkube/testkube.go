@@ -1,5 +1,5 @@
-// Package testkube gives tests a real kube-apiserver on loopback, on an etcd that they bring along or one of its own (Run), and machines
-// with a real kubelet.
+// Package testkube gives tests a real kube-apiserver on loopback, on an etcd that they bring along or one of its own (Run), machines
+// with a real kubelet, and cert-manager.
 //
 // As with testetcd, the program is built at most once per machine, into a cache that lies outside of the checkout and changes
 // only by rename; and the server never outlives its test.
@@ -34,9 +34,23 @@ const (
 
 // The programs that can be built. Each is pinned by a module of its own.
 const (
-	APIServer = "kube-apiserver"
-	Kubelet   = "kubelet"
+	APIServer   = "kube-apiserver"
+	Kubelet     = "kubelet"
+	CertManager = "cert-manager" // its controllers, without the webhook, for issuers of kind CA and SelfSigned
 )
+
+// CertManagerVersion is that of cert-manager, and of its definitions.
+const CertManagerVersion = "v1.21.2"
+
+// made says of which version a program is, what is compiled, and what is written into it.
+func made(name string) (version, main, flags string) {
+	if name == CertManager {
+		return CertManagerVersion, ".", "-s -w"
+	}
+	const in = " -X k8s.io/component-base/version."
+	parts := strings.Split(strings.TrimPrefix(Version, "v"), ".")
+	return Version, "k8s.io/kubernetes/cmd/" + name, "-s -w" + in + "gitVersion=" + Version + in + "gitMajor=" + parts[0] + in + "gitMinor=" + parts[1]
+}
 
 // path is where a program is, once it is built.
 func path(name string) (string, error) {
@@ -44,7 +58,8 @@ func path(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(filepath.Dir(releases), "test-kube", fmt.Sprintf("%s-%s-%s-%s", name, Version, runtime.GOOS, runtime.GOARCH), name), nil
+	version, _, _ := made(name)
+	return filepath.Join(filepath.Dir(releases), "test-kube", fmt.Sprintf("%s-%s-%s-%s", name, version, runtime.GOOS, runtime.GOARCH), name), nil
 }
 
 // Built is the path of a program where this machine has it; empty: it has to be built first.
@@ -69,7 +84,8 @@ func Fetch(ctx context.Context, name string) (string, error) {
 		return program, nil
 	}
 	if err := fetch(ctx, program); err != nil {
-		return "", fmt.Errorf("build %s %s: %w", name, Version, err)
+		version, _, _ := made(name)
+		return "", fmt.Errorf("build %s %s: %w", name, version, err)
 	}
 	return program, nil
 }
@@ -98,11 +114,8 @@ func fetch(ctx context.Context, program string) error {
 		return err
 	}
 	defer os.RemoveAll(fresh)
-	parts := strings.Split(strings.TrimPrefix(Version, "v"), ".")
-	const in = " -X k8s.io/component-base/version."
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false",
-		"-ldflags", "-s -w"+in+"gitVersion="+Version+in+"gitMajor="+parts[0]+in+"gitMinor="+parts[1],
-		"-o", filepath.Join(fresh, filepath.Base(program)), "k8s.io/kubernetes/cmd/"+filepath.Base(program))
+	_, compiled, flags := made(filepath.Base(program))
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(fresh, filepath.Base(program)), compiled)
 	cmd.Dir = source
 	cmd.Env = append(testenv.Outside(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 	cmd.WaitDelay = 5 * time.Second
@@ -142,11 +155,12 @@ type Config struct {
 
 // Server is a kube-apiserver that trusts whoever shows a certificate of its own authority.
 type Server struct {
-	URL    string
-	Client *http.Client // without a deadline: requests have contexts
-	Log    string
-	CA     string // file with the authority of its certificate
-	Audit  string // file with what it was asked for, by Config.Audit
+	URL       string
+	Client    *http.Client // without a deadline: requests have contexts
+	Log       string
+	CA        string // file with the authority of its certificate
+	Cert, Key string // files by which one may do everything
+	Audit     string // file with what it was asked for, by Config.Audit
 
 	program string
 	args    []string
@@ -169,7 +183,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{URL: fmt.Sprintf("https://127.0.0.1:%d", port.Number), Log: filepath.Join(cfg.Dir, "kube-apiserver.log"), CA: own.CA, Audit: auditLog(cfg), port: port,
+	s := &Server{URL: fmt.Sprintf("https://127.0.0.1:%d", port.Number), Log: filepath.Join(cfg.Dir, "kube-apiserver.log"), CA: own.CA, Cert: own.Cert, Key: own.Key, Audit: auditLog(cfg), port: port,
 		program: program, args: arguments(cfg, own, port.Number),
 		Client: &http.Client{Transport: &http.Transport{TLSClientConfig: own.Config(), ForceAttemptHTTP2: true}}}
 	err = os.WriteFile(auditPolicy(cfg), []byte(cfg.Audit), 0o600)

@@ -24,6 +24,7 @@ import (
 
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/testenv"
+	"etcdadm.io/internal/testkube"
 	"etcdadm.io/operator/shape"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,7 +33,7 @@ import (
 )
 
 // certManager is the release whose definition of CertificateRequest the API server is given, where it can be fetched.
-const certManager = "github.com/cert-manager/cert-manager@v1.21.2"
+const certManager = "github.com/cert-manager/cert-manager@" + testkube.CertManagerVersion
 
 var requestKind sync.Once
 
@@ -50,14 +51,8 @@ func requests(t *testing.T, c client.Client) {
 func defineRequests(t *testing.T, c client.Client) {
 	t.Helper()
 	file := "testdata/certificaterequests.yaml"
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	fetch := exec.CommandContext(ctx, "go", "mod", "download", "-json", certManager)
-	fetch.Dir, fetch.Env = t.TempDir(), append(testenv.Outside(), "GOWORK=off", "GOFLAGS=-mod=mod")
-	said, err := fetch.Output()
-	module := struct{ Dir string }{}
-	if err == nil && json.Unmarshal(said, &module) == nil && module.Dir != "" {
-		file = filepath.Join(module.Dir, "deploy/crds/cert-manager.io_certificaterequests.yaml")
+	if dir := definitions(t); dir != "" {
+		file = filepath.Join(dir, "cert-manager.io_certificaterequests.yaml")
 	}
 	t.Logf("CertificateRequests are those of %s", file)
 	data, err := os.ReadFile(file)
@@ -65,6 +60,21 @@ func defineRequests(t *testing.T, c client.Client) {
 	crd := &unstructured.Unstructured{}
 	must(t, yaml.Unmarshal(data, &crd.Object))
 	must(t, c.Create(t.Context(), crd))
+}
+
+// definitions is the directory that has those of cert-manager; empty: they cannot be fetched.
+func definitions(t *testing.T) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	fetch := exec.CommandContext(ctx, "go", "mod", "download", "-json", certManager)
+	fetch.Dir, fetch.Env = t.TempDir(), append(testenv.Outside(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	said, err := fetch.Output()
+	module := struct{ Dir string }{}
+	if err != nil || json.Unmarshal(said, &module) != nil || module.Dir == "" {
+		return ""
+	}
+	return filepath.Join(module.Dir, "deploy", "crds")
 }
 
 // issuer stands in for cert-manager and an issuer of it: a root, and what it signs by.
