@@ -279,9 +279,10 @@ type TLS struct {
 // TLSClients is the side of etcd's clients.
 type TLSClients struct {
 	IssuerRef IssuerRef `json:"issuerRef"`
-	// TrustIssuer has the members also let in whoever that issuer signs for, and main-ca trust it. Whoever that issuer signs for may
-	// name itself root, so that etcd's authentication does not protect; and a former authority that it signed is let in for as long
-	// as that lasts, whatever is rotated. Default false: clients have certificates of the cluster's own authority.
+	// TrustIssuer has the members also let in whoever that issuer signs for, or another one below the root that it tells as its CA,
+	// and main-ca trust it. Whoever that issuer signs for may name itself root, so that etcd's authentication does not protect; and a
+	// former authority that it signed is let in for as long as that lasts, whatever is rotated. Default false: clients have
+	// certificates of the cluster's own authority.
 	// +optional
 	TrustIssuer bool `json:"trustIssuer,omitempty"`
 }
