@@ -168,6 +168,8 @@ type Observation struct {
 	Leader  HostID    `json:"leader"`  // who looked
 	Fence   Fence     `json:"fence"`
 	Spec    *Spec     `json:"spec,omitempty"`
+	// SpecUnheard: the hosts were asked by another spec than this one, so that what they say of options is of that one.
+	SpecUnheard bool `json:"specUnheard,omitempty"`
 	// Standing is there while the spec in the store is refused and Spec is none.
 	Standing *Standing    `json:"standing,omitempty"`
 	Store    StoreView    `json:"store"`

@@ -107,6 +107,14 @@ const (
 
 // Next decides. Equal inputs give equal decisions.
 func Next(goal Goal, o *cluster.Observation) Decision {
+	d := next(goal, o)
+	if goal.Kind != Converge && goal.Kind != "" { // a person's step says nothing of the spec
+		d.Settled = next(Goal{Kind: Converge}, o).Settled
+	}
+	return d
+}
+
+func next(goal Goal, o *cluster.Observation) Decision {
 	v := step.Look(goal, o)
 	rules := rulesFor(v)
 	var passed *decision.Decision
@@ -125,12 +133,15 @@ func Next(goal Goal, o *cluster.Observation) Decision {
 		case passed != nil && i == len(rules)-1 && d.Action == nil && len(d.Blockers) == 0: // nothing else is to be done
 			d, r = passed, rule{name: passed.Rule}
 		}
+		d.Settled = passed == nil && settled(v, d, r, rules[i+1:])
 		if r.beside() && d.Action != nil && v.Goal.Kind == Converge {
 			d.Blockers = append(d.Blockers, blockers(v, rules[i+1:])...)
 		}
+		is := d.Settled
 		d = generation.NoteFirst(v, d)
 		d.Rule = r.name
 		d = generation.WhileWaiting(v, d)
+		d.Settled = is
 		d.Blockers = append(d.Blockers, v.Notices...)
 		return *d
 	}

@@ -21,11 +21,37 @@ type rule struct {
 	decide func(*step.View) *decision.Decision
 }
 
-const ruleBackup = "backup"
+const (
+	ruleBackup = "backup"
+	ruleSteady = "steady"
+)
+
+// upkeepRules are those whose work is not for the spec: who waits until the cluster is as it asks need not wait for them.
+var upkeepRules = []string{ruleBackup, "pause", "set-aside", "rotate", "tidy", "fragmentation", "compare", "prune"}
 
 // beside: the step of this rule takes nothing from the others, so that what they
 // have to say is said with it. Else each backup would take the blockers away for a look.
 func (r rule) beside() bool { return r.name == ruleBackup }
+
+// settled says whether nothing is left to be done for the spec, by what a rule decided and, where that is upkeep, by what the
+// rules after it would.
+func settled(v *step.View, d *decision.Decision, r rule, rest []rule) bool {
+	switch {
+	case v.Obs.SpecUnheard || v.Spec == nil:
+		return false
+	case !d.Upkeep && !slices.Contains(upkeepRules, r.name):
+		return d.Done && r.name == ruleSteady
+	}
+	w := *v // what is noted by these is for nobody
+	w.Notices = slices.Clip(w.Notices)
+	for i, after := range rest {
+		w.Rule = after.name
+		if d := after.decide(&w); d != nil {
+			return settled(&w, d, after, rest[i+1:])
+		}
+	}
+	return false
+}
 
 // blockers are those of the first of the rules that has something to say.
 func blockers(v *step.View, of []rule) []decision.Blocker {
@@ -194,7 +220,7 @@ var (
 		rule{"fragmentation", upkeep.Defragment},
 		rule{"compare", upkeep.Compare},
 		rule{"prune", upkeep.Prune},
-		rule{"steady", steady},
+		rule{ruleSteady, steady},
 	)
 )
 

@@ -40,3 +40,28 @@ func TestHealth(t *testing.T) {
 		}
 	}
 }
+
+// A status is of a spec as it is written, but for times that this leaves open; of which one the status of a release is that tells
+// none is not known.
+func TestActsOn(t *testing.T) {
+	written := cluster.Spec{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.6.16"), Options: map[string]string{"a": "b"}}
+	told := written
+	told.DeadAfter, told.AutoRecoverAfter = time.Minute, time.Hour
+	if is, known := (Status{Spec: &told}).ActsOn(written); !is || !known {
+		t.Error("it has times of its own where the spec has none, and is of another one")
+	}
+	if _, known := (Status{}).ActsOn(written); known {
+		t.Error("no spec is told, and it is known which one")
+	}
+	for what, change := range map[string]func(s *cluster.Spec){
+		"the count": func(s *cluster.Spec) { s.MemberCount = 5 },
+		"options":   func(s *cluster.Spec) { s.Options = nil },
+		"a time":    func(s *cluster.Spec) { s.DeadAfter = time.Hour },
+	} {
+		now := written
+		change(&now)
+		if is, _ := (Status{Spec: &told}).ActsOn(now); is {
+			t.Errorf("%s is another, and it is of that", what)
+		}
+	}
+}

@@ -24,6 +24,9 @@ type Status struct {
 	Reason  string         `json:"reason"`
 	Command string         `json:"command,omitempty"`
 	Spec    *cluster.Spec  `json:"spec,omitempty"`
+	// Settled: by this decision nothing is left to be done for Spec, but for upkeep such as a backup. Nil: a release that does not
+	// say it.
+	Settled *bool `json:"settled,omitempty"`
 	// Generation and ClusterID are the record's; zero: there is none, or it is not founded.
 	Generation uint64            `json:"generation,omitempty"`
 	ClusterID  cluster.ClusterID `json:"clusterID,omitempty"`
@@ -65,6 +68,22 @@ func (s Status) Voters() (up, voters int) {
 		}
 	}
 	return up, voters
+}
+
+// ActsOn says whether what is told was decided by a spec as it is written; known is false where no spec is told. Times that the
+// spec leaves open the leader has of its own.
+func (s Status) ActsOn(written cluster.Spec) (is, known bool) {
+	if s.Spec == nil {
+		return false, false
+	}
+	by := *s.Spec
+	if written.DeadAfter <= 0 {
+		by.DeadAfter = written.DeadAfter
+	}
+	if written.AutoRecoverAfter <= 0 {
+		by.AutoRecoverAfter = written.AutoRecoverAfter
+	}
+	return by.Equal(written), true
 }
 
 // Fresh is how old a status may be and still tell of now: it is written every five minutes, and at every change.

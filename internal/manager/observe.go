@@ -68,7 +68,8 @@ func (t *term) observe(ctx context.Context) (*cluster.Observation, look) {
 	o.Commands, o.Unlisted, o.Backups, o.Recorded = l.queue.commands, l.queue.unlisted, l.queue.backups, l.queue.recorded
 	o.Gaps = append(o.Gaps, l.gaps...)
 	if told := request.Spec; l.spec != nil && (told == nil || !told.Equal(*l.spec)) || !request.Standing.Equal(l.left) {
-		wake.Up(m.wake) // the hosts have not heard of this spec
+		o.SpecUnheard = true
+		wake.Up(m.wake)
 	}
 	t.keepIntent(o, l)
 	t.addUnheard(o)

@@ -51,10 +51,32 @@ func (r *Writer) Publish(o *cluster.Observation, d plan.Decision, since time.Tim
 	defer r.mu.Unlock()
 	r.status = Status{At: o.At, Observation: o, Decision: &d, Since: since.Round(0)}
 	news = r.trusts.news(o) || news
+	news = r.specs.news(o.Wanted(), d.Settled) || news
 	r.recording = recording{news: r.pauses.news(o, time.Now()) || r.recording.news || news, cluster: id, progress: p}
 	if r.recording.news {
 		wake.Up(r.now)
 	}
+}
+
+// toldSpec is the spec that the status had last, and whether anything was left to be done for it.
+type toldSpec struct {
+	spec    cluster.Spec
+	none    bool
+	settled bool
+}
+
+// news reports whether the status is to be written for the sake of the spec: who wrote it waits until it is acted on, and by a spec
+// that changes nothing the same is decided.
+func (t *toldSpec) news(s *cluster.Spec, settled bool) bool {
+	now := toldSpec{none: s == nil, settled: settled}
+	if s != nil {
+		now.spec = *s
+	}
+	if t.none == now.none && t.settled == now.settled && t.spec.Equal(now.spec) {
+		return false
+	}
+	*t = now
+	return true
 }
 
 // Ended forgets what only a leader knows.
@@ -235,7 +257,7 @@ func storeStatus(s Status) control.Status {
 	o, d := s.Observation, s.Decision
 	out := control.Status{
 		Cluster: o.Cluster, Leader: o.Leader, At: o.At, Since: s.Since,
-		Rule: d.Rule, Reason: d.Reason.String(), Spec: o.Wanted(), Proven: o.Backups.Proven,
+		Rule: d.Rule, Reason: d.Reason.String(), Spec: o.Wanted(), Settled: &d.Settled, Proven: o.Backups.Proven,
 	}
 	if in := o.Intent(); in != nil {
 		out.Generation, out.ClusterID = in.Generation, in.Cluster

@@ -110,3 +110,39 @@ func TestStatusFollowsAFewChangesSoon(t *testing.T) {
 		}
 	})
 }
+
+// Who writes a spec reads soon that the leader goes by it, also where the same is decided. A
+// look that finds it has asked the hosts by the one before.
+func TestSpecIsToldAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var unheard atomic.Int64
+		a, _, _ := w.three(func(o *Options) {
+			o.Planner = func(_ plan.Goal, o *cluster.Observation) plan.Decision {
+				if o.SpecUnheard {
+					unheard.Add(1)
+				}
+				return plan.Decision{Rule: "x", Reason: plan.Say("x"), Done: true, Settled: !o.SpecUnheard}
+			}
+		})
+		w.untilLeads(2*time.Second, "a")
+		spec := cluster.Spec{MemberCount: 3, EtcdVersion: cluster.MustVersion("3.6.16"), Options: map[string]string{"max-txn-ops": "1"}}
+		for _, ops := range []string{"1024", "2048"} {
+			time.Sleep(time.Minute)
+			spec.Options = map[string]string{"max-txn-ops": ops}
+			if err := a.o.Control.WriteSpec(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+			before := unheard.Load()
+			a.host.change()
+			w.until(time.Second, "a look finds another spec than the hosts were asked by", func() bool { return unheard.Load() > before })
+			w.until(30*time.Second, "the spec is told", func() bool {
+				s, _, err := a.o.Control.ReadStatus(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				is, known := s.ActsOn(spec)
+				return is && known && s.Settled != nil && *s.Settled
+			})
+		}
+	})
+}

@@ -31,6 +31,7 @@ type Writer struct {
 	recording recording
 	pauses    toldPauses
 	trusts    toldTrusts
+	specs     toldSpec
 	unwritten map[string]unwritten
 }
 

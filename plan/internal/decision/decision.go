@@ -71,6 +71,10 @@ type Decision struct {
 	Again time.Duration `json:"again,omitempty"`
 	// Done: the goal is reached.
 	Done bool `json:"done,omitempty"`
+	// Settled: nothing is left to be done for the spec, whatever is looked after meanwhile.
+	Settled bool `json:"-"`
+	// Upkeep: what it does is not for the spec.
+	Upkeep bool `json:"-"`
 	// Refused: the goal cannot be reached by waiting; Blockers say why.
 	Refused bool `json:"refused,omitempty"`
 	// Stuck: what it waits for may never come by itself.
@@ -126,6 +130,7 @@ func EndCommand(name string, how CommandResult, why string) *Decision {
 	return &Decision{
 		Reason: words.F("command {command} is {result}: {why}", name, how, why),
 		Again:  Soon,
+		Upkeep: true,
 		Action: &Action{Kind: ActCommand, End: &CommandEnd{Name: name, Result: how, Reason: why}},
 	}
 }

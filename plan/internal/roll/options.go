@@ -36,17 +36,27 @@ func Options(v *step.View) *decision.Decision {
 				continue
 			}
 			if h := v.MayBeAway(s); h == nil || !h.Blocks {
-				return step.RestartOne(v, s, why)
+				return forOptions(v, step.RestartOne(v, s, why))
 			}
 			if waits == nil { // the one that it waits for, such as one that lags, may go before it
 				waits = &s
 			}
 		}
 		if waits != nil {
-			return step.RestartOne(v, *waits, differs(v, waits.Host))
+			return forOptions(v, step.RestartOne(v, *waits, differs(v, waits.Host)))
 		}
 	}
 	return nil
+}
+
+// forOptions says whether a restart is not for the spec: none of the members is to be started anew for anything but the authorities.
+func forOptions(v *step.View, d *decision.Decision) *decision.Decision {
+	if d != nil {
+		d.Upkeep = !slices.ContainsFunc(v.Roster.Seats, func(s cluster.Seat) bool {
+			return s.Host != nil && !slices.Contains([]string{"", authoritiesChanged}, differs(v, s.Host))
+		})
+	}
+	return d
 }
 
 // refusedOptions names a host whose member did not start with the options that the
@@ -75,7 +85,10 @@ func newIn(args, others []string) string {
 	return strings.Join(names, " ")
 }
 
-const optionsChanged = "its etcd options changed"
+const (
+	optionsChanged     = "its etcd options changed"
+	authoritiesChanged = "the authorities that it trusts changed"
+)
 
 func differs(v *step.View, h *cluster.HostReport) string {
 	switch {
@@ -90,7 +103,7 @@ func differs(v *step.View, h *cluster.HostReport) string {
 	case !sight.SameURLs(h.Local.URLs.Peer, h.URLs.Peer) && !sight.OnlyTLS(h.Local.URLs.Peer, h.URLs.Peer) && len(h.Local.URLs.Peer) > 0:
 		return "its peer URLs changed"
 	case v.Intent != nil && v.Intent.Rotation.Over() && trustChanged(h): // else rotate restarts it, in its order
-		return "the authorities that it trusts changed"
+		return authoritiesChanged
 	}
 	return ""
 }
