@@ -40,15 +40,13 @@ func (w *World) roll(d *Decision) {
 		w.goOn(d)
 		return
 	}
-	var waiting []Host
-	var names []string
-	for _, h := range w.Hosts {
-		if w.runs(h) && (h.behind() || h.OldSet) {
-			waiting, names = append(waiting, h), append(names, h.Name)
-		}
-	}
+	waiting := w.Behind()
 	if len(waiting) == 0 {
 		return
+	}
+	var names []string
+	for _, h := range waiting {
+		names = append(names, h.Name)
 	}
 	next := slices.MinFunc(waiting, func(a, b Host) int { return cmp.Or(cmp.Compare(w.turn(a), w.turn(b)), cmp.Compare(a.N, b.N)) })
 	turn := w.turn(next)
@@ -74,6 +72,16 @@ func (w *World) roll(d *Decision) {
 	default:
 		w.change(d, next)
 	}
+}
+
+// Behind are the hosts that run, or are to, by another template than is wanted.
+func (w *World) Behind() (hosts []Host) {
+	for _, h := range w.Hosts {
+		if w.runs(h) && (h.behind() || h.OldSet) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
 }
 
 // goOn goes on with the host whose pause is open.

@@ -55,6 +55,15 @@ func (k Kind) Takes() bool {
 	return false
 }
 
+// ForSpec says whether a step is on the way to what the spec asks; others look after what is there.
+func (k Kind) ForSpec() bool {
+	switch k {
+	case MakeRecord, MakeHost, WriteSpec, AmendSpec, StartHost, CopyBackup, AskPause, RollHost:
+		return true
+	}
+	return false
+}
+
 // Step is what the operator does next.
 type Step struct {
 	Kind Kind
@@ -133,6 +142,15 @@ const (
 	Held           Code = "Held"
 	NoDaemons      Code = "NoDaemons"
 )
+
+// Passes says whether what is waited for is on its way: it comes by itself, if nothing is wrong. Of all else a person has the word.
+func (c Code) Passes() bool {
+	switch c {
+	case Pending, BackupMissing, RecordGone, IssuerWaits, Rolling, BootstrapWaits, NoDaemons:
+		return true
+	}
+	return false
+}
 
 // Wait is what keeps the operator from a step, and the way out.
 type Wait struct {

@@ -203,6 +203,10 @@ type Host struct {
 	// Serves: its container is ready, which a voter is that serves. Runs is since when it runs; zero: it does not.
 	Serves bool
 	Runs   time.Time
+	// Ready: Kubernetes has its pod for one that serves, also after what it knows of the pod's machine, and sends clients there.
+	// ReadySince is since when it has, or has not; zero: that is not known.
+	Ready      bool
+	ReadySince time.Time
 	// Stuck is why its container does not run, in a word of its kubelet or scheduler; empty: it runs, or is to start soon.
 	Stuck string
 	// Loses is the release that its member runs, if the image that its pod mounts for it is in no pod that is wanted, and
@@ -367,6 +371,27 @@ func (w *World) votes(name string) bool {
 // to tell.
 func (w *World) idles(name string) bool {
 	return w.Spec != nil && w.Intent != nil && !w.named(name) && !w.votes(name)
+}
+
+// NotReady are the voters' hosts among those named whose pods are not ready by Kubernetes, which knows of a machine that is off before
+// anybody tells of it.
+func (w *World) NotReady(names []string) (not []Host) {
+	for _, h := range w.Hosts {
+		if !h.Ready && slices.Contains(names, h.Name) {
+			not = append(not, h)
+		}
+	}
+	return not
+}
+
+// MakesWay are the hosts that vote, and are not to: another host takes the place of each.
+func (w *World) MakesWay() (hosts []Host) {
+	for _, h := range w.Hosts {
+		if w.Intent != nil && w.votes(h.Name) && !h.stays() {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
 }
 
 // Kubectl is a command for a person, who may type it in any context of a shell.

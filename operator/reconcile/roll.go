@@ -260,9 +260,13 @@ func (o *hostObjects) tellPod(h *decide.Host, now time.Time) {
 	if status.Phase == corev1.PodFailed || status.Phase == corev1.PodSucceeded {
 		h.Stuck = string(status.Phase)
 	}
+	h.ReadySince = o.pod.CreationTimestamp.Time
 	for _, c := range status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+		switch {
+		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
 			h.Stuck = c.Reason
+		case c.Type == corev1.PodReady:
+			h.Ready, h.ReadySince = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
 		}
 	}
 	if h.Stuck == "" && now.Sub(o.pod.CreationTimestamp.Time) > decide.Slow {

@@ -42,6 +42,21 @@ func TestTellPod(t *testing.T) {
 	}
 }
 
+// A machine that is off says nothing of its containers any more, and Kubernetes says so of its pods: that is told, and what was said
+// of the container stays.
+func TestTellPodOfAMachineThatIsOff(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	since := now.Add(-time.Minute)
+	pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: shape.ContainerName, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
+	for _, is := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown} {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: is, LastTransitionTime: metav1.NewTime(since)}}
+		o, h := &hostObjects{pod: pod}, decide.Host{}
+		if o.tellPod(&h, now); !h.Serves || h.Ready != (is == corev1.ConditionTrue) || !h.ReadySince.Equal(since) {
+			t.Errorf("%s: %+v", is, h)
+		}
+	}
+}
+
 // Only so many clusters are changed at once, and one that is goes on.
 func TestMostRolls(t *testing.T) {
 	key := func(n int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(n)} }

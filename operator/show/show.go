@@ -80,6 +80,7 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 			})
 		}
 	}
+	s.doubt(&out)
 	s.conditions(&out)
 	return out
 }
@@ -152,7 +153,8 @@ type condition struct {
 }
 
 func (s Seen) conditions(out *v1alpha1.ClusterStatus) {
-	all := []condition{s.reporting(), s.available(out), s.progressing(), s.degraded(out), s.backedUp(out), s.ready(out)}
+	available, ready := s.available(out), s.ready(out)
+	all := []condition{s.reporting(), available, s.progressing(ready), s.degraded(out), s.backedUp(out), ready}
 	if c := s.rotating(out); c != nil {
 		all = append(all, *c)
 	}
@@ -183,6 +185,8 @@ func (s Seen) fresh() bool {
 
 func (s Seen) reporting() condition {
 	switch {
+	case s.hibernates():
+		return condition{v1alpha1.Reporting, metav1.ConditionUnknown, "Hibernates", "spec.hibernate is true: no pod runs, so nobody tells of the cluster"}
 	case s.Told == nil:
 		return condition{v1alpha1.Reporting, metav1.ConditionFalse, "NothingYet", "the daemons have told nothing yet"}
 	case s.World.Begins():
@@ -203,8 +207,12 @@ func (s Seen) silent() string {
 }
 
 func (s Seen) available(out *v1alpha1.ClusterStatus) condition {
-	way := s.World.WayOut()
+	way, unready := s.World.WayOut(), s.unready()
 	switch {
+	case s.hibernates():
+		return condition{v1alpha1.Available, metav1.ConditionFalse, "Hibernates", "spec.hibernate is true: no pod runs"}
+	case len(unready) > 0:
+		return condition{v1alpha1.Available, metav1.ConditionUnknown, "PodsNotReady", s.doubtful(unready)}
 	case s.Told != nil && s.World.Begins():
 		return condition{v1alpha1.Available, metav1.ConditionUnknown, "Starting", "the hosts or a new generation start, and the daemons have told nothing of it yet"}
 	case !s.fresh():
@@ -243,18 +251,6 @@ func (s Seen) hangsOnOne(out *v1alpha1.ClusterStatus) string {
 		}
 	}
 	return ""
-}
-
-func (s Seen) progressing() condition {
-	for _, step := range s.Decision.Steps {
-		if step.Kind != decide.MakeShared {
-			return condition{v1alpha1.Progressing, metav1.ConditionTrue, string(camel(step.Kind)), step.Why}
-		}
-	}
-	if s.fresh() && s.Told.Rule != "" && s.Told.Command != "" {
-		return condition{v1alpha1.Progressing, metav1.ConditionTrue, "Daemons", s.Told.Reason}
-	}
-	return condition{v1alpha1.Progressing, metav1.ConditionFalse, "Nothing", "nothing is on its way"}
 }
 
 func (s Seen) degraded(out *v1alpha1.ClusterStatus) condition {
@@ -310,13 +306,16 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 	case available.is != metav1.ConditionTrue:
 		return not(available.reason, available.text)
 	case out.Voters != s.Cluster.Spec.Size:
-		return not("Resizing", "the number of voters is not yet the size")
+		return not("Resizing", fmt.Sprintf("%s, and spec.size is %d", count(out.Voters, "member votes", "members vote"), s.Cluster.Spec.Size))
 	case out.Version != s.Cluster.Spec.Version:
-		return not("Upgrading", "not all members run the version")
+		return not("Upgrading", fmt.Sprintf("the oldest voter runs etcd %s, and spec.version is %s", out.Version, s.Cluster.Spec.Version))
 	case *out.Up != out.Voters:
-		return not("MemberDown", "not all voters are up")
+		return not("MemberDown", s.down(out))
 	case len(wrong) > 0:
 		return not(reason(wrong[0].Code), wrong[0].Sentence)
+	}
+	if c := s.unfinished(); c != nil {
+		return *c
 	}
 	text := "all is as the spec asks"
 	if s.aside() != nil {

@@ -20,7 +20,7 @@ func seen(up int, runs time.Duration) Seen {
 	told := &control.Status{At: now.Add(-time.Minute), Leader: "main-2", Version: cluster.Version{Major: 3, Minor: 6, Patch: 16}}
 	w := &decide.World{Now: now, Namespace: "team a", Name: "main", Intent: &cluster.Intent{Generation: 1}, Told: &decide.Told{At: told.At, Generation: 1}}
 	for i, name := range []string{"main-1", "main-2", "main-3"} {
-		w.Hosts = append(w.Hosts, decide.Host{N: i + 1, Name: name, Set: true, Running: true, Claim: decide.ClaimThere, Runs: now.Add(-runs)})
+		w.Hosts = append(w.Hosts, decide.Host{N: i + 1, Name: name, Set: true, Running: true, Claim: decide.ClaimThere, Runs: now.Add(-runs), Ready: true})
 		told.Members = append(told.Members, control.MemberStatus{Host: cluster.HostID(name), Member: cluster.MemberID(i + 1), Up: i < up})
 	}
 	return Seen{Cluster: ec, World: w, Told: told, Nodes: map[string]string{"main-1": "a", "main-2": "b"}}
