@@ -13,6 +13,8 @@ import (
 // Why has the pod of this host not been replaced? roll is all that there is to it; docs/adr/041-rolls-of-pods.md has the
 // schedules that it was made against.
 const (
+	// Asker is whom the daemons name as who asked for a pause of the operator's. Nothing is done by it.
+	Asker = "the operator"
 	// PauseFor is how long a host may be away from when it is let go: its pod ends within 200 s, and another one starts.
 	PauseFor = 10 * time.Minute
 	// recent is how old the word may be by which a host is stopped.
@@ -113,7 +115,8 @@ func (w *World) goOn(d *Decision) {
 	case passed(p.Asked, w.Now) >= p.For/2:
 		w.ask(d, h, "half the time of its pause is over")
 	case !slices.Contains(t.MayGo, p.ID):
-		d.wait(Rolling, h.Name+" is to get another pod, once the daemons let it go; what keeps it is told as host-paused")
+		why := cmp.Or(t.Stays[h.Name], "they have not said yet whether it may go")
+		d.wait(Rolling, h.Name+" is to get another pod, once the daemons let it go: "+why)
 	case w.current() == nil:
 		d.wait(Rolling, h.Name+" may go; that is to be told once more, within 15 s")
 	default:

@@ -24,7 +24,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	joining cluster=ab members=3 foreign=3 hosts=2 votes=1   what adopt --join wrote down
 //	spec count=3 hosts=1,2,3 hold options=NAME:VALUE                  without the line none is written
 //	intent voters=1,2,3 next=1,2,3,4 founding generation=2 theirs joins cluster=ab      without the line there is none
-//	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
+//	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 stays=2:WHY after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
 //	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old leavesEnd=1h (ago) outlived pod=no|going replace kept adopts|adopts=ab spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
 //	authorities gone keyless rotate=1 phase=trust since=1h bytime due dueSince=9h left=99h other=99h ended         how far they are rotated; without the line there are none
@@ -370,6 +370,9 @@ func issuerOf(name string) Issuer {
 
 func toldOf(args map[string]string) *Told {
 	t := &Told{At: ago(args["ago"]), AllUp: !has(args, "down"), Up: names(args["carries"]), Members: names(args["members"]), Generation: uint64(number(args["generation"])), Paused: names(args["paused"])}
+	if host, why, is := strings.Cut(args["stays"], ":"); is {
+		t.Stays = map[string]string{"main-" + host: why}
+	}
 	if has(args, "up") {
 		t.Up = names(args["up"])
 	}

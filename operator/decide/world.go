@@ -251,6 +251,8 @@ type Told struct {
 	Members []string
 	// Paused are hosts whose silence is excused for a while. MayGo are the IDs of pauses whose hosts may be stopped.
 	Paused, MayGo []string
+	// Stays are hosts that were asked to be let go and have to stay yet, each with why.
+	Stays map[string]string
 	// Leads is the host of raft's leader.
 	Leads string
 	// After is a moment at which this was not written yet, by the operator's clock; zero: none is known.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/record"
 	"etcdadm.io/operator/shape"
+	"etcdadm.io/operator/show"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -120,10 +120,11 @@ func (s *seen) outside(w io.Writer) {
 	}
 }
 
-// view is what the daemons told, with the operator's word on what lifts a blocker where it has one of its own.
+// view is what the daemons told in words for Kubernetes, with the operator's word on what lifts a blocker where it has one of its own.
+// What they do themselves is nothing to type.
 func (s *seen) view() tables.View {
 	told := *s.told
-	told.Blockers = slices.Clone(told.Blockers)
+	told.Blockers, told.Command = show.Told(s.cluster, s.told), ""
 	for i, b := range told.Blockers {
 		for _, shown := range s.cluster.Status.Blockers {
 			if shown.Code == b.Code && shown.Sentence == b.Sentence {

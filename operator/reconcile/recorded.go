@@ -202,9 +202,18 @@ func toldOf(t *control.Status, in *cluster.Intent) *decide.Told {
 	}
 	for _, b := range t.Blockers {
 		out.Blockers = append(out.Blockers, b.Code)
-		var facts struct{ Survivor string }
-		if decide.LosesQuorum(b.Code) && json.Unmarshal(b.Facts, &facts) == nil {
+		var facts struct{ Survivor, Host, Voter, Why string }
+		if len(b.Facts) == 0 || json.Unmarshal(b.Facts, &facts) != nil {
+			continue
+		}
+		switch {
+		case decide.LosesQuorum(b.Code):
 			out.Survivor = cmp.Or(out.Survivor, facts.Survivor)
+		case b.Code == "host-paused" && facts.Voter == "" && facts.Why != "": // of a voter it would be why that does not answer
+			if out.Stays == nil {
+				out.Stays = map[string]string{}
+			}
+			out.Stays[facts.Host] = facts.Why
 		}
 	}
 	for _, h := range t.Hosts {

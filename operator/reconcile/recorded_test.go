@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -63,5 +64,19 @@ func TestProvenBackupsOfOthers(t *testing.T) {
 		if (s.world.Told.ProvenName != "") != test.offered {
 			t.Errorf("%s: %q is offered", what, s.world.Told.ProvenName)
 		}
+	}
+}
+
+// Why a host that was asked to be let go has to stay is told of that host, and why a voter does not answer is none of it.
+func TestToldStays(t *testing.T) {
+	facts := func(text string) json.RawMessage { return json.RawMessage(text) }
+	got := toldOf(&control.Status{Blockers: []control.BlockerStatus{
+		{Code: "host-paused", Subject: "main-1", Facts: facts(`{"host":"main-1","reason":"r","why":"a voter lags"}`)},
+		{Code: "host-paused", Subject: "main-2", Facts: facts(`{"voter":"main-2","host":"main-2","why":"it is silent"}`)},
+		{Code: "host-paused", Subject: "main-3", Facts: facts(`{`)},
+		{Code: "host-paused"},
+	}}, nil)
+	if len(got.Stays) != 1 || got.Stays["main-1"] != "a voter lags" || len(got.Blockers) != 4 {
+		t.Errorf("%+v", got)
 	}
 }

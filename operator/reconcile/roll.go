@@ -27,9 +27,6 @@ import (
 // actWithin is how old the look may be by which a pod is deleted.
 const actWithin = 5 * time.Second
 
-// asker is whom the daemons name as who asked for a pause. Nothing hangs on it, but for how long an ended one is kept.
-const asker = "the operator"
-
 // rolls is what this process alone knows of the pauses that it asked for: nobody else's clock says it.
 type rolls struct {
 	mu    sync.Mutex
@@ -188,7 +185,7 @@ func (r *Reconciler) askPause(ctx context.Context, s *sight, step decide.Step, h
 	if err := r.Writer.TryRoll(ctx, h.set, want.Spec.Template, h.pod); err != nil {
 		return err
 	}
-	p := cluster.Pause{ID: "pod-" + rand.Text(), Host: cluster.HostID(step.Host), For: decide.PauseFor, Reason: step.Why, By: asker, Outage: step.Outage}
+	p := cluster.Pause{ID: "pod-" + rand.Text(), Host: cluster.HostID(step.Host), For: decide.PauseFor, Reason: step.Why, By: decide.Asker, Outage: step.Outage}
 	r.rolls.ask(p.ID, r.now()) // before anybody can read it
 	return r.amend(ctx, s, func(f *control.Folder, annotations map[string]string) error {
 		return s.writePauses(ctx, f, annotations, &p)
@@ -208,9 +205,9 @@ func (s *sight) writePauses(ctx context.Context, f *control.Folder, annotations 
 		switch {
 		case p.ID == own && own != "":
 			return p.Until.IsZero() // nobody was granted it
-		case p.By == asker && p.Ended && add != nil && p.Host == add.Host:
+		case p.By == decide.Asker && p.Ended && add != nil && p.Host == add.Host:
 			// The host has heard of its end before it was granted the next one.
-			return slices.ContainsFunc(was, func(o cluster.Pause) bool { return o.Host == p.Host && o.By == asker && o.From.After(p.Until) })
+			return slices.ContainsFunc(was, func(o cluster.Pause) bool { return o.Host == p.Host && o.By == decide.Asker && o.From.After(p.Until) })
 		}
 		return p.Ended && p.Over(s.world.Now)
 	})

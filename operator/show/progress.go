@@ -40,6 +40,11 @@ func (s Seen) unfinished() *condition {
 	return nil
 }
 
+// rolls says whether pods are of a former spec, or are of this one and nobody has told anything since they run.
+func (s Seen) rolls() bool {
+	return len(s.World.Behind()) > 0 || slices.ContainsFunc(s.World.Hosts, func(h decide.Host) bool { return h.Runs.After(s.Told.At) })
+}
+
 // names are those of hosts.
 func names(of []decide.Host) string {
 	var all []string

@@ -52,7 +52,10 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 		if s.fresh() { // who leads, what is up and what is wrong is so now, or not known
 			n := int32(up)
 			out.Leader, out.Up = string(t.Leader), &n
-			for _, b := range t.Blockers {
+			for _, b := range Told(s.Cluster, t) {
+				if b.Code == "settings-differ" && s.rolls() {
+					continue // which is what the roll is about
+				}
 				shown := v1alpha1.Blocker{Code: b.Code, Sentence: b.Sentence, Command: b.Command}
 				shown.Command = s.here(b.Command)
 				if way := s.World.WayOut(); way != nil && decide.LosesQuorum(b.Code) {
