@@ -232,7 +232,7 @@ func (w *World) lost(h Host) bool {
 // hosts makes those that are missing: all at once for a cluster that is new or grows, one at a time in place of others.
 func (w *World) hosts(d *Decision) {
 	var nominal, sound, carrying, running, silent int
-	var pending string
+	var pending, why string
 	free := false // one that stays has no voter
 	for _, h := range w.Hosts {
 		if w.retired(h) {
@@ -253,14 +253,16 @@ func (w *World) hosts(d *Decision) {
 			sound++
 			free = free || !w.votes(h.Name)
 			if known && !heard && !w.votes(h.Name) {
-				pending = h.Name
+				if pending = h.Name; h.Why() != "" {
+					why = " (" + h.Why() + ")"
+				}
 			}
 		case w.votes(h.Name):
 			carrying++
 		}
 	}
 	if pending != "" {
-		d.Waits = append(d.Waits, Wait{Code: Pending, Host: pending, Sentence: pending + " does not run yet, and no other host is made in place of one before it does", Command: w.Describe(pending)})
+		d.Waits = append(d.Waits, Wait{Code: Pending, Host: pending, Sentence: fmt.Sprintf("%s does not run yet%s, and no other host is made in place of one before it does", pending, why), Command: w.Describe(pending)})
 	}
 	wanted := w.Want.Spec.MemberCount + w.Want.Spare
 	switch missing := wanted - nominal - carrying; {

@@ -300,7 +300,7 @@ func (w *World) awaited(h Host) *Wait {
 	const way = ". No other host follows. Mend what is missing, or put the spec back, which takes this one back"
 	switch {
 	case h.Stuck != "":
-		out.Code, out.Sentence = RollHeld, fmt.Sprintf("%s has its new pod, which does not run (%s)%s", h.Name, h.Stuck, way)
+		out.Code, out.Sentence = RollHeld, fmt.Sprintf("%s has its new pod, which does not run (%s)%s", h.Name, h.Why(), way)
 	case !h.Runs.IsZero() && passed(h.Runs, w.Now) > Slow:
 		out.Code, out.Sentence = RollHeld, h.Name+" has its new pod, which runs, and does not serve"+way
 	}

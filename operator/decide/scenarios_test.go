@@ -25,7 +25,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 //	spec count=3 hosts=1,2,3 hold options=NAME:VALUE                  without the line none is written
 //	intent voters=1,2,3 next=1,2,3,4 founding generation=2 theirs joins cluster=ab      without the line there is none
 //	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 stays=2:WHY after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
-//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old leavesEnd=1h (ago) outlived pod=no|going replace kept adopts|adopts=ab spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY unready runs=1h
+//	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old leavesEnd=1h (ago) outlived pod=no|going replace kept adopts|adopts=ab spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY says=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
 //	authorities gone keyless rotate=1 phase=trust since=1h bytime due dueSince=9h left=99h other=99h ended         how far they are rotated; without the line there are none
 //	authorities unmade issuer=corp asked=no-kind|not-sent|pending|signed|refused|unread of=corp for=1 tries=2 refused=1m why=WHY         who signed the clients' one, and who is asked to
@@ -416,7 +416,7 @@ func toldOf(args map[string]string) *Told {
 
 func hostOf(n int, args map[string]string) Host {
 	h := Host{N: n, Name: fmt.Sprintf("main-%d", n), Claim: ClaimThere, Set: true, Running: true, Leaves: args["leaves"] != "no", LeavesDue: args["leaves"] == "due", OldLeaves: args["leaves"] == "old", Outlived: has(args, "outlived"), Pod: args["pod"] != "no", Replace: has(args, "replace"), Kept: has(args, "kept"), Adopts: has(args, "adopts"), AdoptsID: clusterID(args["adopts"]), Unbound: has(args, "unbound"),
-		NoStore: has(args, "nostore"), Going: args["pod"] == "going", Stuck: args["stuck"], Loses: args["loses"],
+		NoStore: has(args, "nostore"), Going: args["pod"] == "going", Stuck: args["stuck"], Says: strings.ReplaceAll(args["says"], "_", " "), Loses: args["loses"],
 		OldSet: args["old"] == "set" || args["old"] == "both", OldPod: args["old"] == "pod" || args["old"] == "both"}
 	if h.Pod && h.Stuck == "" {
 		h.Serves, h.Runs = !has(args, "unready"), ago(cmp.Or(args["runs"], "1h"))

@@ -209,6 +209,8 @@ type Host struct {
 	ReadySince time.Time
 	// Stuck is why its container does not run, in a word of its kubelet or scheduler; empty: it runs, or is to start soon.
 	Stuck string
+	// Says is what Kubernetes says of that in a sentence: its scheduler, and which volume the claim waits for; empty: nothing.
+	Says string
 	// Loses is the release that its member runs, if the image that its pod mounts for it is in no pod that is wanted, and
 	// another version is; empty: none.
 	Loses string
@@ -394,6 +396,14 @@ func (w *World) MakesWay() (hosts []Host) {
 		}
 	}
 	return hosts
+}
+
+// Why is why its pod does not run, in Kubernetes' words; empty: it does, or nothing is said.
+func (h Host) Why() string {
+	if h.Stuck != "" && h.Says != "" {
+		return h.Stuck + ": " + h.Says
+	}
+	return h.Stuck + h.Says
 }
 
 // Kubectl is a command for a person, who may type it in any context of a shell.

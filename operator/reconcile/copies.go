@@ -96,7 +96,7 @@ func (r *Reconciler) copyOf(ctx context.Context, from client.Reader, s *sight, c
 	if said := lastWords(last); out.Failed != "" {
 		out.Failed = cmp.Or(said, out.Failed)
 	} else {
-		out.Waits = cmp.Or(said, h.Stuck)
+		out.Waits = cmp.Or(said, h.Why())
 	}
 	return out, nil
 }

@@ -274,6 +274,7 @@ func (s *sight) describe() {
 		o := s.hosts[n]
 		h := decide.Host{N: n, Name: s.shape.Host(n), Claim: s.claimOf(o.claim), Unbound: unbound(o.claim), Leaves: o.leaves != nil}
 		o.tellPod(&h, w.Now)
+		o.tellClaim(&h)
 		if o.claim != nil {
 			_, h.Kept = o.claim.Labels[shape.LabelKept]
 			said, adopts := o.claim.Annotations[shape.AnnotationAdopt]

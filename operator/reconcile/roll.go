@@ -246,8 +246,36 @@ func (r *Reconciler) rollHost(ctx context.Context, s *sight, step decide.Step, h
 	return r.Writer.Roll(ctx, h.set, want.Spec.Template, pod, step.Evict, s.began.Add(actWithin))
 }
 
+// short is a sentence of Kubernetes in one line, and not beyond what is read.
+func short(sentence string) string {
+	const most = 300
+	words := []rune(strings.Join(strings.Fields(sentence), " "))
+	if len(words) > most {
+		return string(words[:most-1]) + "…"
+	}
+	return strings.TrimSuffix(string(words), ".")
+}
+
+// tellClaim says which volume a host's claim waits for. Whether that class is there, and makes volumes, the claim's events say, which are
+// not read here.
+func (o *hostObjects) tellClaim(h *decide.Host) {
+	if c := o.claim; c == nil || c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || !h.Runs.IsZero() {
+		return
+	}
+	class := "the default StorageClass"
+	if name := o.claim.Spec.StorageClassName; name != nil && *name != "" {
+		class = "StorageClass " + *name
+	}
+	waits := fmt.Sprintf("claim %s waits for a volume of %s", o.claim.Name, class)
+	if h.Says != "" {
+		waits = h.Says + "; " + waits
+	}
+	h.Says = waits
+}
+
 // tellPod says what the kubelet tells of a host's pod. A word of it that is none of a normal start is why it is stuck, and so is
-// one of a start that takes too long, as for a volume; its sentences may have anything in them, and are not shown.
+// one of a start that takes too long, as for a volume; its sentences may have anything in them, and are not shown. The scheduler's are
+// about machines and claims alone.
 func (o *hostObjects) tellPod(h *decide.Host, now time.Time) {
 	if o.pod == nil {
 		return
@@ -261,7 +289,7 @@ func (o *hostObjects) tellPod(h *decide.Host, now time.Time) {
 	for _, c := range status.Conditions {
 		switch {
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			h.Stuck = c.Reason
+			h.Stuck, h.Says = c.Reason, short(c.Message)
 		case c.Type == corev1.PodReady:
 			h.Ready, h.ReadySince = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
 		}
@@ -279,6 +307,7 @@ func (o *hostObjects) tellPod(h *decide.Host, now time.Time) {
 		case own && state.Terminated != nil:
 			h.Stuck = fmt.Sprintf("%s with exit code %d", state.Terminated.Reason, state.Terminated.ExitCode)
 		case own && state.Running != nil:
+			h.Says = ""
 			h.Runs, h.Serves, h.Stuck = state.Running.StartedAt.Time, c.Ready, ""
 		}
 	}

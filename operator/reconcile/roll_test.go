@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,36 @@ func TestTellPodOfAMachineThatIsOff(t *testing.T) {
 		o, h := &hostObjects{pod: pod}, decide.Host{}
 		if o.tellPod(&h, now); !h.Serves || h.Ready != (is == corev1.ConditionTrue) || !h.ReadySince.Equal(since) {
 			t.Errorf("%s: %+v", is, h)
+		}
+	}
+}
+
+// Why a pod has no machine is said in the scheduler's words, and which volume its claim waits for.
+func TestTellScheduling(t *testing.T) {
+	now, fast := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), "fast"
+	unscheduled := func(message string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}}}}
+	}
+	claim := func(class *string, volume string) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "main-1"}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: class, VolumeName: volume}}
+	}
+	runs := unscheduled("x")
+	runs.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: shape.ContainerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now)}}}}
+	for what, c := range map[string]struct {
+		o    hostObjects
+		want string
+	}{
+		"no machine":          {hostObjects{pod: unscheduled("0/3 nodes are available:\n1 Insufficient memory."), claim: claim(&fast, "pv")}, "Unschedulable: 0/3 nodes are available: 1 Insufficient memory"},
+		"no volume":           {hostObjects{pod: unscheduled("unbound"), claim: claim(&fast, "")}, "Unschedulable: unbound; claim main-1 waits for a volume of StorageClass fast"},
+		"no class":            {hostObjects{pod: unscheduled(""), claim: claim(nil, "")}, "Unschedulable: claim main-1 waits for a volume of the default StorageClass"},
+		"no pod yet":          {hostObjects{claim: claim(&fast, "")}, "claim main-1 waits for a volume of StorageClass fast"},
+		"it runs":             {hostObjects{pod: runs, claim: claim(&fast, "")}, ""},
+		"longer than is read": {hostObjects{pod: unscheduled(strings.Repeat("é", 400))}, "Unschedulable: " + strings.Repeat("é", 299) + "…"},
+	} {
+		h := decide.Host{}
+		c.o.tellPod(&h, now)
+		if c.o.tellClaim(&h); h.Why() != c.want {
+			t.Errorf("%s: %s", what, h.Why())
 		}
 	}
 }

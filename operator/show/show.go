@@ -78,7 +78,7 @@ func Status(s Seen) v1alpha1.ClusterStatus {
 		out.Hosts = append(out.Hosts, s.host(h))
 		if told := func(w decide.Wait) bool { return w.Host == h.Name }; h.Running && h.Stuck != "" && !slices.ContainsFunc(s.Decision.Waits, told) {
 			out.Blockers = append(out.Blockers, v1alpha1.Blocker{
-				Code: string(decide.Pending), Sentence: fmt.Sprintf("the pod of %s does not run: %s", h.Name, h.Stuck),
+				Code: string(decide.Pending), Sentence: fmt.Sprintf("the pod of %s does not run: %s", h.Name, h.Why()),
 				Command: s.World.Describe(h.Name),
 			})
 		}
