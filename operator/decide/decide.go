@@ -120,7 +120,11 @@ func (w *World) forbidden(d *Decision) bool {
 	case len(w.Taken) > 0 && !deleted:
 		d.wait(NameTaken, fmt.Sprintf("%s: somebody else's object has this name. Delete it, or choose another name for the EtcdCluster", strings.Join(w.Taken, ", ")))
 	case w.StoreOf != "" && !deleted:
-		d.wait(StoreTaken, fmt.Sprintf("EtcdCluster %s, which is older, has the same spec.backup.store: give each cluster a store of its own", w.StoreOf))
+		d.Waits = append(d.Waits, Wait{
+			Code:     StoreTaken,
+			Sentence: fmt.Sprintf("EtcdCluster %s has the same backup store and was there first; two clusters in one store would restore each other's data. Set spec.backup.store of this one to another path, or delete %[1]s if nobody needs it", w.StoreOf),
+			Command:  w.Kubectl("edit etcdclusters.etcdadm.io " + w.Name),
+		})
 		return !w.Record.There // a cluster that runs is looked after nonetheless
 	default:
 		return false

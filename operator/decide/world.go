@@ -66,7 +66,7 @@ type World struct {
 	Taken []string
 	// Copy is that of the backup which a new cluster begins with; nil: none is made, or nobody has looked.
 	Copy *Copy
-	// StoreOf is another EtcdCluster, older than this one, with the same store.
+	// StoreOf is another EtcdCluster with the same store, which has it before this one.
 	StoreOf string
 	// NamespaceEnds and KindEnds: the namespace or the CRD is being deleted.
 	NamespaceEnds, KindEnds bool

@@ -139,25 +139,6 @@ func (r *Reconciler) look(ctx context.Context, from client.Reader, ec *v1alpha1.
 	return s, err
 }
 
-// rivals looks for an older EtcdCluster with the same backup store.
-func (r *Reconciler) rivals(ctx context.Context, from client.Reader, s *sight) error {
-	all := &v1alpha1.EtcdClusterList{}
-	if err := from.List(ctx, all, by{byStore, s.cluster.Spec.Backup.Store}); err != nil {
-		return fmt.Errorf("look for clusters with the same store: %w", err)
-	}
-	mine := s.cluster
-	for i := range all.Items {
-		o := &all.Items[i]
-		if o.UID == mine.UID || o.Spec.Backup == nil || o.Spec.Backup.Store != mine.Spec.Backup.Store {
-			continue
-		}
-		if o.CreationTimestamp.Before(&mine.CreationTimestamp) || o.CreationTimestamp.Equal(&mine.CreationTimestamp) && o.UID < mine.UID {
-			s.world.StoreOf = o.Namespace + "/" + o.Name
-		}
-	}
-	return nil
-}
-
 // carryOut takes the steps of a decision, in their order, up to the first that fails.
 func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision) error {
 	var sure []decide.Step // by a look past the cache, of which a new host needs no other
