@@ -50,3 +50,12 @@ func TestTakes(t *testing.T) {
 		}
 	}
 }
+
+// A step that is about no host is told without one.
+func TestWhatAStepIs(t *testing.T) {
+	for want, s := range map[string]Step{"make-record": {Kind: MakeRecord, N: 1}, "make-host main-1": {Kind: MakeHost, N: 1, Host: "main-1"}} {
+		if got := s.What(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

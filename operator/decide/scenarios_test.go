@@ -18,13 +18,13 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills volumes=Keep unsupported=x alpha=Y issuer=corp+trusted barred automatic from=NAME|proven elsewhere=claims adopt|adopt=ab givenup letgo options=NAME:VALUE
+//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills=24h volumes=Keep unsupported=x alpha=Y issuer=corp+trusted barred automatic from=NAME|proven elsewhere=claims adopt|adopt=ab givenup letgo options=NAME:VALUE
 //	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked adopts|adopts=ab          without the line there is one, with the next number above all hosts
 //	budget 2
 //	joining cluster=ab members=3 foreign=3 hosts=2 votes=1   what adopt --join wrote down
 //	spec count=3 hosts=1,2,3 hold options=NAME:VALUE                  without the line none is written
 //	intent voters=1,2,3 next=1,2,3,4 founding generation=2 theirs joins cluster=ab      without the line there is none
-//	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 stays=2:WHY after=3s blockers=no-host backed=1h proven=2h survivor=1 paused=2 generation=1
+//	told ago=1m seen=1m trust=2:both/former/former hears=1,2,3 carries=1,2,3 members=1,2,3 spent=4 down up=1,2 leads=1 maygo=p1 stays=2:WHY after=3s blockers=no-host backed=1h proven=2h drilled=3h survivor=1 paused=2 generation=1
 //	host 1 claim=none|other|leaving|lost set=no|stopped leaves=no|due|old leavesEnd=1h (ago) outlived pod=no|going replace kept adopts|adopts=ab spent=25h silent=6m nostore loses=3.4.45 old=set|pod|both stuck=WHY says=WHY unready runs=1h
 //	pause p1 host=2 asked=1m loose                 the operator's; without a time another process asked for it
 //	authorities gone keyless rotate=1 phase=trust since=1h bytime due dueSince=9h left=99h other=99h ended         how far they are rotated; without the line there are none
@@ -143,6 +143,12 @@ func whys(w *World) string {
 	return b.String()
 }
 
+// every is a duration; empty: none.
+func every(text string) time.Duration {
+	d, _ := time.ParseDuration(text)
+	return d
+}
+
 // read makes a world of a block.
 func read(t *testing.T, d *datadriven.TestData) World {
 	t.Helper()
@@ -248,7 +254,7 @@ func wantOf(t *testing.T, args map[string]string) Want {
 	w := Want{
 		Spec:  cluster.Spec{MemberCount: number(args["size"]), EtcdVersion: version(t, args["version"]), DeadAfter: 5 * time.Minute},
 		Spare: number(args["spare"]), ReplaceAfter: 5 * time.Minute, Paused: has(args, "paused"), Hibernate: has(args, "hibernate"),
-		Rotate: number(args["rotate"]), Issuer: issuerOf(args["issuer"]), IssuerBarred: has(args, "barred"), RotationGrace: 10 * time.Minute, Backup: has(args, "backup"), Drills: has(args, "drills"), Volumes: KeepUnproven,
+		Rotate: number(args["rotate"]), Issuer: issuerOf(args["issuer"]), IssuerBarred: has(args, "barred"), RotationGrace: 10 * time.Minute, Backup: has(args, "backup"), Drills: has(args, "drills"), DrillEvery: every(args["drills"]), Volumes: KeepUnproven,
 	}
 	if has(args, "volumes") {
 		w.Volumes = Volumes(args["volumes"])
@@ -370,6 +376,9 @@ func issuerOf(name string) Issuer {
 
 func toldOf(args map[string]string) *Told {
 	t := &Told{At: ago(args["ago"]), AllUp: !has(args, "down"), Up: names(args["carries"]), Members: names(args["members"]), Generation: uint64(number(args["generation"])), Paused: names(args["paused"])}
+	if has(args, "drilled") {
+		t.Drilled = ago(args["drilled"])
+	}
 	if host, why, is := strings.Cut(args["stays"], ":"); is {
 		t.Stays = map[string]string{"main-" + host: why}
 	}

@@ -101,6 +101,14 @@ type Step struct {
 	Why string
 }
 
+// What is the step with the host that it is about, as it is told.
+func (s Step) What() string {
+	if s.Host == "" {
+		return string(s.Kind)
+	}
+	return string(s.Kind) + " " + s.Host
+}
+
 // Is says whether two steps do the same.
 func (s Step) Is(o Step) bool {
 	return o.Kind == s.Kind && o.N == s.N && o.AtLeast == s.AtLeast && o.Evict == s.Evict && o.Phase == s.Phase && o.Next == s.Next && o.Issuer == s.Issuer

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"etcdadm.io/internal/duration"
 )
 
 // day is how long a host's data lies there unused before its volume may go.
@@ -142,7 +144,7 @@ func (w *World) backupFirst(d *Decision) bool {
 	case last.Taken && (!runs || last.Proven || !w.Want.Drills || w.Want.Volumes != KeepUnproven):
 		return false
 	case last.Taken:
-		d.wait(BackupMissing, "the last backup is taken, and a drill is to prove it before the volumes go; set spec.deletion.volumes to Keep or Delete to go on at once")
+		d.wait(BackupMissing, "the last backup is taken, and a drill is to prove it before the volumes go"+w.nextDrill()+"; set spec.deletion.volumes to Keep or Delete to go on at once")
 	case !runs && !dropped:
 		return false
 	case !w.TakesBackups():
@@ -156,6 +158,15 @@ func (w *World) backupFirst(d *Decision) bool {
 		d.wait(BackupMissing, "a last backup is taken before the hosts end"+without)
 	}
 	return true
+}
+
+// nextDrill says when one is due; empty: nobody knows.
+func (w *World) nextDrill() string {
+	t := w.fresh()
+	if t == nil || t.Drilled.IsZero() || w.Want.DrillEvery == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", from %s on (the last one was at %s, and spec.backup.drillInterval is %s)", t.Drilled.Add(w.Want.DrillEvery).UTC().Format(time.RFC3339), t.Drilled.UTC().Format(time.RFC3339), duration.Format(w.Want.DrillEvery))
 }
 
 func all(hosts []Host, are func(Host) bool) bool {

@@ -89,8 +89,9 @@ type Want struct {
 	Store bool
 	// Backup: a last backup is to be taken before the cluster is deleted or sleeps.
 	Backup bool
-	// Drills: backups are proven by themselves, in time.
-	Drills bool
+	// Drills: backups are proven by themselves, DrillEvery so often.
+	Drills     bool
+	DrillEvery time.Duration
 	// Volumes says what becomes of the volumes then.
 	Volumes Volumes
 	// Rotate is how often the authorities are to have been replaced, and RotationGrace how long clients have at each step of it.
@@ -265,6 +266,8 @@ type Told struct {
 	// cluster, of which somebody copied it in; and Proven is known to be of this one.
 	Backed, Proven         time.Time
 	BackedName, ProvenName string
+	// Drilled is when a backup was last proven; zero: none was, as far as they tell.
+	Drilled time.Time
 	// Survivor is the host whose data goes furthest, where the quorum is lost and a person may go on from it; empty: the
 	// daemons offer none.
 	Survivor string

@@ -251,7 +251,8 @@ func (s *sight) want(on Alpha, may Issuers) {
 		}
 	}
 	if b := spec.Backup; b != nil { // hosts have no identity that opens what was encrypted
-		w.Drills = b.DrillInterval.Or(0) > 0 && len(b.Recipients) == 0
+		w.DrillEvery = b.DrillInterval.Or(0)
+		w.Drills = w.DrillEvery > 0 && len(b.Recipients) == 0
 	}
 	if w.ReplaceAfter < leastReplaceAfter {
 		w.Refused = fmt.Sprintf("spec.replaceAfter is less than %s, in which a host may start anew", leastReplaceAfter)

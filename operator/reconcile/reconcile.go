@@ -177,7 +177,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *sight, d *decide.Decision)
 		}
 		if err != nil {
 			if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-				d.Waits = append(d.Waits, decide.Wait{Code: decide.StepFailed, Host: step.Host, Sentence: fmt.Sprintf("%s %s: %v", step.Kind, step.Host, err)})
+				d.Waits = append(d.Waits, decide.Wait{Code: decide.StepFailed, Host: step.Host, Sentence: fmt.Sprintf("%s: %v", step.What(), err)})
 			}
 			return fmt.Errorf("%s: %w", step.Kind, err)
 		}
@@ -225,10 +225,10 @@ func (r *Reconciler) tell(ec *v1alpha1.EtcdCluster, step decide.Step, err error)
 		return
 	}
 	if err != nil {
-		r.Events.Eventf(ec, nil, corev1.EventTypeWarning, "StepFailed", string(step.Kind), "%s %s: %v", step.Kind, step.Host, err)
+		r.Events.Eventf(ec, nil, corev1.EventTypeWarning, "StepFailed", string(step.Kind), "%s: %v", step.What(), err)
 		return
 	}
-	r.Events.Eventf(ec, nil, corev1.EventTypeNormal, "Step", string(step.Kind), "%s %s: %s", step.Kind, step.Host, step.Why)
+	r.Events.Eventf(ec, nil, corev1.EventTypeNormal, "Step", string(step.Kind), "%s: %s", step.What(), step.Why)
 }
 
 // show writes the status where it changed.

@@ -223,6 +223,11 @@ func toldOf(t *control.Status, in *cluster.Intent) *decide.Told {
 		}
 		out.Hosts = append(out.Hosts, told)
 	}
+	for _, b := range []*cluster.Backup{t.Backup, t.Proven} {
+		if b != nil && b.Drilled.After(out.Drilled) {
+			out.Drilled = b.Drilled
+		}
+	}
 	if t.Backup != nil {
 		out.Backed, out.BackedName = t.Backup.At, t.Backup.Name
 	}
