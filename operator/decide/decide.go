@@ -275,7 +275,7 @@ func (w *World) hosts(d *Decision) {
 		return
 	case missing > 0:
 		for i := range missing {
-			d.do(Step{Kind: MakeHost, N: w.lastNumber() + 1 + i, Why: fmt.Sprintf("%d hosts are wanted, %d are there", wanted, nominal+carrying)})
+			d.do(Step{Kind: MakeHost, N: w.lastNumber() + 1 + i, Why: fmt.Sprintf("%s wanted, %s there", count(wanted, "host is", "hosts are"), count(nominal+carrying, "is", "are"))})
 		}
 		return
 	case sound >= wanted && (free || !w.noHost()), w.Adopting(): // whose members vote elsewhere is in no record
@@ -285,7 +285,7 @@ func (w *World) hosts(d *Decision) {
 	case pending != "":
 	case running >= wanted+most && silent == 0: // those that make way are not stopped yet
 	case running >= wanted+most:
-		d.wait(TooManyHosts, fmt.Sprintf("%d hosts are to run, %d are wanted, %d are silent: no further one is made before one of them has ended", running, wanted, silent))
+		d.wait(TooManyHosts, fmt.Sprintf("%d hosts are to run, %s wanted, %s silent: no further one is made before one of them has ended", running, count(wanted, "is", "are"), count(silent, "is", "are")))
 	default:
 		d.do(Step{Kind: MakeHost, N: w.lastNumber() + 1, Why: fmt.Sprintf("%d of %d hosts can stay: another one takes a place", sound, wanted)})
 	}
@@ -330,6 +330,14 @@ func (w *World) noHost() bool {
 	return true
 }
 
+// count is a number with the words for it.
+func count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
 // quorumOf is how many pods may not be drained; 0: there is no budget for one member.
 func quorumOf(voters int) int {
 	if voters <= 1 {
@@ -341,7 +349,7 @@ func quorumOf(voters int) int {
 // budget raises it before the spec asks for more. It goes down when nothing else is to be done.
 func (w *World) budget(d *Decision) {
 	if least := quorumOf(w.largest()); w.Budget < least {
-		d.do(Step{Kind: SetBudget, AtLeast: least, Why: fmt.Sprintf("%d members vote, or are to vote", w.largest())})
+		d.do(Step{Kind: SetBudget, AtLeast: least, Why: count(w.largest(), "member votes, or is to vote", "members vote, or are to vote")})
 	}
 }
 

@@ -204,11 +204,11 @@ func (w *Outside) Amend(options map[string]string) map[string]string {
 // writes says in words what a write changes.
 func (w *Outside) writes(now cluster.Spec) string {
 	if w.Spec == nil {
-		return fmt.Sprintf("%d members of etcd %s; no spec is there yet", now.MemberCount, now.EtcdVersion)
+		return fmt.Sprintf("%s of etcd %s; no spec is there yet", count(now.MemberCount, "member", "members"), now.EtcdVersion)
 	}
 	was, all := *w.Spec, []string{}
 	if was.MemberCount != now.MemberCount {
-		all = append(all, fmt.Sprintf("%d members in place of %d", now.MemberCount, was.MemberCount))
+		all = append(all, fmt.Sprintf("%s in place of %d", count(now.MemberCount, "member", "members"), was.MemberCount))
 	}
 	if was.EtcdVersion != now.EtcdVersion {
 		all = append(all, fmt.Sprintf("etcd %s in place of %s", now.EtcdVersion, was.EtcdVersion))

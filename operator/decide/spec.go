@@ -61,7 +61,7 @@ func (w *World) differs(now cluster.Spec) string {
 	case w.Adoption() == TakenOver:
 		return "the cluster is adopted"
 	case was.MemberCount != now.MemberCount:
-		return fmt.Sprintf("%d members in place of %d", now.MemberCount, was.MemberCount)
+		return fmt.Sprintf("%s in place of %d", count(now.MemberCount, "member", "members"), was.MemberCount)
 	case was.EtcdVersion != now.EtcdVersion:
 		return fmt.Sprintf("etcd %s in place of %s", now.EtcdVersion, was.EtcdVersion)
 	case !slices.Equal(was.Hosts, now.Hosts):

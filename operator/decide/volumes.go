@@ -30,7 +30,7 @@ func (w *World) leftovers(d *Decision) []Step {
 		}
 	}
 	if least := quorumOf(w.largest()); w.Budget > least && !w.gone() {
-		return []Step{{Kind: LowerBudget, AtLeast: least, Why: fmt.Sprintf("%d members vote", w.largest())}}
+		return []Step{{Kind: LowerBudget, AtLeast: least, Why: count(w.largest(), "member votes", "members vote")}}
 	}
 	return d.Steps
 }

@@ -160,7 +160,7 @@ func TestPluginAsks(t *testing.T) {
 	ec.Status.Generation, ec.Status.ClusterID = 4, "ab"
 	must(t, c.Status().Update(t.Context(), ec))
 
-	if code, out, errs := kubectlEtcdadm(t, ns, "", "backup", "main", "--dry-run"); code != 0 || out != "would make: EtcdBackup; nothing was made\n" {
+	if code, out, errs := kubectlEtcdadm(t, ns, "", "backup", "main", "--dry-run"); code != 0 || out != "the API server would take this EtcdBackup; nothing was made\n" {
 		t.Errorf("%d, %s%s", code, out, errs)
 	}
 	if _, out, _ := kubectlEtcdadm(t, ns, "", "backup", "main", "--dry-run", "-o", "yaml"); !strings.Contains(out, "apiVersion: etcdadm.io/v1alpha1\nkind: EtcdBackup\n") {

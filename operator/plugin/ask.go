@@ -24,6 +24,7 @@ type request struct {
 	status func() v1alpha1.RequestStatus
 	what   string // EtcdBackup main-x7k2p, without its name before it has one
 
+	would  string // what it does, for who only asks; empty: what it is says it
 	dryRun bool
 	wait   time.Duration
 }
@@ -47,7 +48,7 @@ func (r *request) make(ctx context.Context, out, say io.Writer) error {
 	r.object.SetManagedFields(nil)
 	err := r.print(out, r.object, func(w io.Writer) {
 		if r.dryRun {
-			fmt.Fprintf(w, "would make: %s; nothing was made\n", r.what)
+			fmt.Fprintf(w, "the API server would take this %s; nothing was made%s\n", r.what, r.would)
 		} else {
 			fmt.Fprintf(w, "made %s %s\n", r.what, r.object.GetName())
 		}
@@ -140,6 +141,7 @@ cluster. Clients are not served meanwhile, and writes since the backup are not i
 			}
 			o.ObjectMeta = metav1.ObjectMeta{Namespace: ec.Namespace, GenerateName: ec.Name + "-"}
 			o.Spec.Cluster, o.Spec.Replaces, o.Spec.ClusterID = ec.Name, ec.Status.Generation, ec.Status.ClusterID
+			r.would = fmt.Sprintf(". It would restore %s/%s from %s and give up generation %d, with all that was written since; whether that can be used is looked at once it is made, before anything is stopped", ec.Namespace, ec.Name, sourceWords(*source), o.Spec.Replaces)
 			if !r.dryRun && !yes {
 				if err := confirm(c, fmt.Sprintf("Restore %s/%s from %s? Generation %d is given up, with all that was written since.", ec.Namespace, ec.Name, sourceWords(*source), o.Spec.Replaces)); err != nil {
 					return err

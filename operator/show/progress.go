@@ -158,8 +158,8 @@ func (s Seen) doubtful(not []decide.Host) string {
 	for _, h := range not {
 		words = append(words, h.Name+"-0 "+notReady(h))
 	}
-	return fmt.Sprintf("whether a quorum serves is not known: by Kubernetes %d of %d voters' pods can be ready, %d needed; %s. The daemons told last at %s, when %d of %d were up",
-		up-len(not), voters, voters/2+1, strings.Join(words, ", "), s.Told.At.UTC().Format(time.RFC3339), up, voters)
+	return fmt.Sprintf("whether a quorum serves is not known: by Kubernetes %d of %s can serve, %d needed; %s. The daemons told last at %s, when %d of %d were up",
+		up-len(not), count(int32(voters), "voter", "voters"), voters/2+1, strings.Join(words, ", "), s.Told.At.UTC().Format(time.RFC3339), up, voters)
 }
 
 func notReady(h decide.Host) string {

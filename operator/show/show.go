@@ -229,7 +229,7 @@ func (s Seen) available(out *v1alpha1.ClusterStatus) condition {
 	case out.Voters == 0 && slices.Contains(s.World.Told.Blockers, decide.NoQuorum):
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoQuorum", "no member answers, and too few voters are in sight"}
 	case out.Voters == 0 && s.World.Intent != nil && len(s.World.Intent.Voters) > 0:
-		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", fmt.Sprintf("no member answers; %d are to vote", len(s.World.Intent.Voters))}
+		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "no member answers; " + count(int32(len(s.World.Intent.Voters)), "is to vote", "are to vote")}
 	case out.Voters == 0:
 		return condition{v1alpha1.Available, metav1.ConditionFalse, "NoMembers", "there are no members yet"}
 	case *out.Up <= out.Voters/2:
@@ -249,8 +249,8 @@ func (s Seen) hangsOnOne(out *v1alpha1.ClusterStatus) string {
 	}
 	for _, h := range slices.Backward(out.Hosts) {
 		if n := carries[h.Node]; counts(h) && n > 1 && *out.Up-n <= out.Voters/2 && *out.Up-1 > out.Voters/2 {
-			return fmt.Sprintf(". Machine %s carries %d of %d voters, and its loss takes the quorum: where another machine is free, kubectl --namespace=%s annotate statefulset %s %s=spread",
-				h.Node, n, out.Voters, cluster.ShellWord(s.Cluster.Namespace), h.Name, shape.AnnotationReplace)
+			return fmt.Sprintf(". Machine %s carries %d of %s, and its loss takes the quorum: where another machine is free, kubectl --namespace=%s annotate statefulset %s %s=spread",
+				h.Node, n, count(out.Voters, "voter", "voters"), cluster.ShellWord(s.Cluster.Namespace), h.Name, shape.AnnotationReplace)
 		}
 	}
 	return ""
