@@ -116,7 +116,11 @@ func (v View) Print(w io.Writer) {
 		if s.Hold {
 			hold = " (on hold)"
 		}
-		fmt.Fprintf(w, "wanted: %d members of etcd %s%s\n", s.MemberCount, s.EtcdVersion, hold)
+		members := "members"
+		if s.MemberCount == 1 {
+			members = "member"
+		}
+		fmt.Fprintf(w, "wanted: %d %s of etcd %s%s\n", s.MemberCount, members, s.EtcdVersion, hold)
 	}
 	fmt.Fprintln(w)
 	Hosts(w, v.rows())
