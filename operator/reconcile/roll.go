@@ -257,9 +257,10 @@ func short(sentence string) string {
 }
 
 // tellClaim says which volume a host's claim waits for. Whether that class is there, and makes volumes, the claim's events say, which are
-// not read here.
+// not read here. What a kubelet says of a container is said once the volumes are there.
 func (o *hostObjects) tellClaim(h *decide.Host) {
-	if c := o.claim; c == nil || c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || !h.Runs.IsZero() {
+	early := slices.Contains([]string{"", decide.Unschedulable, decide.NotStarted}, h.Stuck)
+	if c := o.claim; c == nil || c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || !h.Runs.IsZero() || !early {
 		return
 	}
 	class := "the default StorageClass"

@@ -69,6 +69,8 @@ func TestTellScheduling(t *testing.T) {
 	}
 	runs := unscheduled("x")
 	runs.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: shape.ContainerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now)}}}}
+	noImage := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}}
+	noImage.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: shape.ContainerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}}
 	for what, c := range map[string]struct {
 		o    hostObjects
 		want string
@@ -77,6 +79,7 @@ func TestTellScheduling(t *testing.T) {
 		"no volume":           {hostObjects{pod: unscheduled("unbound"), claim: claim(&fast, "")}, "Unschedulable: unbound; claim main-1 waits for a volume of StorageClass fast"},
 		"no class":            {hostObjects{pod: unscheduled(""), claim: claim(nil, "")}, "Unschedulable: claim main-1 waits for a volume of the default StorageClass"},
 		"no pod yet":          {hostObjects{claim: claim(&fast, "")}, "claim main-1 waits for a volume of StorageClass fast"},
+		"no image":            {hostObjects{pod: noImage, claim: claim(&fast, "")}, "ErrImagePull"},
 		"it runs":             {hostObjects{pod: runs, claim: claim(&fast, "")}, ""},
 		"longer than is read": {hostObjects{pod: unscheduled(strings.Repeat("é", 400))}, "Unschedulable: " + strings.Repeat("é", 299) + "…"},
 	} {
