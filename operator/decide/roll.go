@@ -76,16 +76,6 @@ func (w *World) roll(d *Decision) {
 	}
 }
 
-// Behind are the hosts that run, or are to, by another template than is wanted.
-func (w *World) Behind() (hosts []Host) {
-	for _, h := range w.Hosts {
-		if w.runs(h) && (h.behind() || h.OldSet) {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
-}
-
 // goOn goes on with the host whose pause is open.
 func (w *World) goOn(d *Decision) {
 	p := w.Pause
