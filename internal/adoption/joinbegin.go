@@ -192,7 +192,9 @@ func (s *Scene) backup() *Step {
 // begun anew, it would count among the members that are to go.
 func (s *Scene) lost() *Step {
 	for _, m := range s.Members {
-		at := slices.ContainsFunc(m.PeerURLs, func(u string) bool { return slices.ContainsFunc(s.Hosts, func(h string) bool { return cluster.SameAddresses([]string{h}, []string{u}) }) })
+		at := slices.ContainsFunc(m.PeerURLs, func(u string) bool {
+			return slices.ContainsFunc(s.Hosts, func(h string) bool { return cluster.SameAddresses([]string{h}, []string{u}) })
+		})
 		if a := s.Admission; a != nil && a.Cluster == s.Cluster && a.Member == m.ID {
 			at = true
 		}

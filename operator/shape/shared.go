@@ -60,7 +60,8 @@ func (c Cluster) clientService() *corev1.Service {
 }
 
 // policy closes all but the clients' port and that of metrics and health to everybody but the cluster's own pods. Members of a cluster
-// that is being adopted are elsewhere, and reach the peers' port, where certificates are asked for as ever.
+// that is being adopted are elsewhere, and reach the peers' port, where certificates are asked for as ever; where those have no TLS,
+// none is, as at their own ports.
 func (c Cluster) policy() *networkingv1.NetworkPolicy {
 	open := []int{PortClient, PortHealth}
 	if c.Adopting {
