@@ -10,17 +10,6 @@ import (
 // giveUp is where a person reads how.
 const giveUp = `docs/operations/predecessor.md, "To give up"`
 
-// isOurs is that the member was added for a host of ours: by what is written down, or
-// by this host's disk, where its add came late and an adoption was begun anew meanwhile.
-func (s *Scene) isOurs(m Seen) bool {
-	if s.Joining == nil {
-		return false
-	}
-	a := s.Admission
-	return s.Joining.IsOurs(m.Member) || a != nil && a.Cluster == s.Cluster && cluster.SameAddresses(m.PeerURLs, s.Peer) &&
-		(a.Member == 0 || a.Member == m.ID) && !slices.Contains(a.Known, m.ID)
-}
-
 // want is how many of ours there shall be.
 func (s *Scene) want() int {
 	switch {

@@ -185,16 +185,6 @@ func (m Seen) ails() string {
 	return "it has no quorum, or says of itself: " + strings.Join(m.Status.Errors, ", ")
 }
 
-// own is this host's member.
-func (s *Scene) own() (Seen, bool) {
-	for _, m := range s.Members {
-		if cluster.SameAddresses(m.PeerURLs, s.Peer) {
-			return m, true
-		}
-	}
-	return Seen{}, false
-}
-
 // join brings this host's member to a vote; nil: it has one.
 func (s *Scene) join() *Step {
 	own, listed := s.own()
@@ -359,41 +349,6 @@ func (s *Scene) done(ours []Seen) Step {
 		}
 	}
 	return *step(StepDone, Seen{}, "all %d members are ours", len(ours))
-}
-
-// victim: who is down goes first, who leads goes last.
-func (s *Scene) victim(foreign []Seen) Seen {
-	for _, m := range foreign {
-		if !m.Up() {
-			return m
-		}
-	}
-	if leader := s.leader(); foreign[0].ID == leader && len(foreign) > 1 {
-		return foreign[1]
-	}
-	return foreign[0]
-}
-
-// heir is this host's member, where it votes, else the first of ours.
-func (s *Scene) heir(ours []Seen) Seen {
-	if own, ok := s.own(); ok && !own.Learner {
-		return own
-	}
-	return ours[0]
-}
-
-// leader is whom all members that are up name; zero: they differ.
-func (s *Scene) leader() (id cluster.MemberID) {
-	for _, m := range s.Members {
-		switch {
-		case !m.Up():
-		case id == 0:
-			id = m.Status.Leader
-		case id != m.Status.Leader:
-			return 0
-		}
-	}
-	return id
 }
 
 // trusts is what else a member's peers need for it, where it speaks TLS.
