@@ -9,13 +9,11 @@ import (
 type Alpha struct {
 	// ClientIssuer: spec.tls.clients, by which an issuer signs the clients' authority.
 	ClientIssuer bool
-	// Adopt: spec.bootstrap.adopt, by which hosts in pods join a running cluster.
-	Adopt bool
 }
 
 // ParseAlpha reads a list of names with commas between them, as --alpha has it.
 func ParseAlpha(list string) (out Alpha, err error) {
-	switches := map[string]*bool{"ClientIssuer": &out.ClientIssuer, "Adopt": &out.Adopt}
+	switches := map[string]*bool{"ClientIssuer": &out.ClientIssuer}
 	for _, name := range strings.Split(list, ",") {
 		name = strings.TrimSpace(name)
 		if name == "" {
@@ -23,7 +21,7 @@ func ParseAlpha(list string) (out Alpha, err error) {
 		}
 		is, known := switches[name]
 		if !known {
-			return Alpha{}, fmt.Errorf("--alpha=%s: this operator knows Adopt and ClientIssuer", name)
+			return Alpha{}, fmt.Errorf("--alpha=%s: this operator knows ClientIssuer", name)
 		}
 		*is = true
 	}

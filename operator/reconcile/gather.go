@@ -228,7 +228,7 @@ func (s *sight) want(on Alpha, may Issuers) {
 	if c := s.bootCopy(); c != nil {
 		w.From = &decide.Origin{Backup: c.Backup, Elsewhere: true, Claims: c.From == nil}
 	}
-	if b := spec.Bootstrap; b != nil && b.Adopt != nil && on.Adopt {
+	if b := spec.Bootstrap; b != nil && b.Adopt != nil {
 		w.Adopt = &decide.Adopt{}
 		if id, err := strconv.ParseUint(b.Adopt.ClusterID, 16, 64); err == nil {
 			w.Adopt.Cluster = cluster.ClusterID(id)
@@ -244,7 +244,6 @@ func (s *sight) want(on Alpha, may Issuers) {
 		on    bool
 	}{
 		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil, "ClientIssuer", on.ClientIssuer},
-		{"bootstrap.adopt", spec.Bootstrap != nil && spec.Bootstrap.Adopt != nil, "Adopt", on.Adopt},
 	} {
 		if f.said && !f.on {
 			w.Unsupported = append(w.Unsupported, decide.Field{Name: "spec." + f.name, Alpha: f.alpha})

@@ -364,7 +364,7 @@ type Bootstrap struct {
 	// +optional
 	AcceptFewer bool `json:"acceptFewer,omitempty"`
 	// Adopt is a cluster that runs elsewhere, with all of its data and its ID: hosts join it, and its own members are removed.
-	// A person has them do so, by kubectl etcdadm adopt. Alpha: the operator acts on it with --alpha=Adopt alone.
+	// A person has them do so, by kubectl etcdadm adopt.
 	// +optional
 	Adopt *Adopt `json:"adopt,omitempty"`
 }

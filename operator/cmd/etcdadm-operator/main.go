@@ -33,7 +33,7 @@ func main() {
 	workers := flag.Int("workers", 32, "clusters that are looked at at once")
 	grace := flag.Duration("rotation-grace", 10*time.Minute, "how long clients have at each step of spec.tls.rotate to take new certificates up")
 	var alpha []string // an overlay may give the flag beside a component
-	flag.Func("alpha", "what is not finished and is on nonetheless, with commas between, or the flag again: ClientIssuer (spec.tls.clients), Adopt (spec.bootstrap.adopt)", func(s string) error {
+	flag.Func("alpha", "what is not finished and is on nonetheless, with commas between, or the flag again: ClientIssuer (spec.tls.clients)", func(s string) error {
 		alpha = append(alpha, s)
 		return nil
 	})

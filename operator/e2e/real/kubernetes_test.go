@@ -120,7 +120,7 @@ func begin(ctx context.Context) error {
 	}
 }
 
-// install applies the manifests of a directory, with the images that were given, rotations by steps of half a minute, and what is alpha.
+// install applies the manifests of a directory, with the images that were given, and rotations by steps of half a minute.
 func install(ctx context.Context, dir string) error {
 	c, err := client.New(kube.config, client.Options{})
 	if err != nil {
@@ -138,7 +138,7 @@ func install(ctx context.Context, dir string) error {
 		}
 		data = bytes.ReplaceAll(data, []byte("image: etcdadm-operator\n"), []byte("image: "+*operatorImage+"\n"))
 		data = bytes.ReplaceAll(data, []byte("value: etcdadm}"), []byte("value: "+*hostImage+"}"))
-		data = bytes.ReplaceAll(data, []byte("- --image=$(HOST_IMAGE)\n"), []byte("- --image=$(HOST_IMAGE)\n        - --rotation-grace=30s\n        - --alpha=Adopt\n"))
+		data = bytes.ReplaceAll(data, []byte("- --image=$(HOST_IMAGE)\n"), []byte("- --image=$(HOST_IMAGE)\n        - --rotation-grace=30s\n"))
 		for part := range bytes.SplitSeq(data, []byte("\n---\n")) {
 			o := &unstructured.Unstructured{}
 			if err := yaml.Unmarshal(part, &o.Object); err != nil {
