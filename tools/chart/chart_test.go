@@ -157,9 +157,9 @@ func TestClientIssuer(t *testing.T) {
 		{`patches:
 - target: {kind: Deployment, name: etcdadm-operator}
   patch: |
-    - {op: replace, path: /spec/template/spec/containers/0/args/1, value: "--alpha=ClientIssuer,Adopt"}
+    - {op: replace, path: /spec/template/spec/containers/0/args/1, value: "--alpha=ClientIssuer"}
     - {op: replace, path: /spec/template/spec/containers/0/args/2, value: "--issuers=Issuer/*,ClusterIssuer/etcd"}
-`, object{"alpha": []any{"ClientIssuer", "Adopt"}, "issuers": []any{"Issuer/*", "ClusterIssuer/etcd"}}},
+`, object{"alpha": []any{"ClientIssuer"}, "issuers": []any{"Issuer/*", "ClusterIssuer/etcd"}}},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay+test.more), 0o600); err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func TestClientIssuer(t *testing.T) {
 
 // The right to ask issuers is there with the value alone.
 func TestRightToAskIssuers(t *testing.T) {
-	for _, alpha := range [][]any{nil, {"Adopt"}, {"ClientIssuer"}} {
+	for _, alpha := range [][]any{nil, {"ClientIssuer"}} {
 		got, err := helm(set(object{"alpha": alpha}))
 		if err != nil {
 			t.Fatal(err)
@@ -221,7 +221,6 @@ func TestValues(t *testing.T) {
 		{object{"hostImage": "x/etcdadm:1"}, []string{"Deployment etcdadm-operator"}},
 		{object{"replicas": 1}, []string{"Deployment etcdadm-operator"}},
 		{object{"args": []any{"--workers=64"}}, []string{"Deployment etcdadm-operator"}},
-		{object{"alpha": []any{"Adopt"}}, []string{"Deployment etcdadm-operator"}},
 		{object{"alpha": []any{"ClientIssuer"}}, []string{"ClusterRole etcdadm-operator-client-issuer", "ClusterRoleBinding etcdadm-operator-client-issuer", "Deployment etcdadm-operator"}},
 		{object{"issuers": []any{"ClusterIssuer/etcd"}}, nil}, // nobody is asked
 		{object{"resources": object{"limits": object{"memory": "1Gi"}}}, []string{"Deployment etcdadm-operator"}},

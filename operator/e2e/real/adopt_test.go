@@ -101,7 +101,7 @@ func (w *world) chart(c chart) (id string) {
 	var names, urls []string
 	for i := range 3 {
 		name := fmt.Sprintf("etcd-%d", i)
-		names, urls = append(names, fmt.Sprintf("%s=%s://%[1]s.etcd.%s.svc:2380", name, c.scheme, w.ns)), append(urls, fmt.Sprintf("https://%s.etcd.%s.svc:2380", name, w.ns))
+		names, urls = append(names, fmt.Sprintf("%[1]s=%[2]s://%[1]s.etcd.%[3]s.svc:2380", name, c.scheme, w.ns)), append(urls, fmt.Sprintf("https://%s.etcd.%s.svc:2380", name, w.ns))
 	}
 	server, err := pki.ServerRequest("etcd", append(urls, "https://etcd."+w.ns+".svc:2379"), nil, pki.DefaultLifetime())
 	must(w.t, err)
