@@ -227,7 +227,7 @@ func TestAdoptByJoiningRefused(t *testing.T) {
 	}
 	refused("as this host's member would", "--pki-dir="+other)
 	refused("authority for peers is needed", "--pki-dir="+filepath.Join(c.Dir, "none"))
-	refused("both with TLS, or both without", "--peer-urls=http://"+c.Block.At(2, rig.PortPeer), "--client-urls=http://"+c.Block.At(2, rig.PortClient))
+	refused("give this host's daemon the authority", "--peer-urls=http://"+c.Block.At(2, rig.PortPeer), "--client-urls=http://"+c.Block.At(2, rig.PortClient))
 	refused("no etcd "+testetcd.V36, "--release-dir="+t.TempDir())
 	refused("in place", "--peer-urls="+x.URL(1, rig.PortPeer))
 	learner, err := c.Etcd().MemberAddAsLearner(t.Context(), []string{"https://" + c.Block.At(2, rig.PortPeer+7)})
