@@ -118,6 +118,7 @@ func next(goal Goal, o *cluster.Observation) Decision {
 	v := step.Look(goal, o)
 	rules := rulesFor(v)
 	var passed *decision.Decision
+	open := false // what passes is for the spec
 	for i, r := range rules {
 		v.Rule = r.name
 		d := r.decide(v)
@@ -125,19 +126,20 @@ func next(goal Goal, o *cluster.Observation) Decision {
 		case d == nil:
 			continue
 		case d.Passes && i < len(rules)-1:
+			open = open || !d.Upkeep
 			if passed == nil {
 				d.Rule = r.name
 				passed = d
 			}
 			continue
-		case passed != nil && i == len(rules)-1 && d.Action == nil && len(d.Blockers) == 0: // nothing else is to be done
+		}
+		is := !open && settled(v, d, r, rules[i+1:])
+		if passed != nil && i == len(rules)-1 && d.Action == nil && len(d.Blockers) == 0 { // nothing else is to be done
 			d, r = passed, rule{name: passed.Rule}
 		}
-		d.Settled = passed == nil && settled(v, d, r, rules[i+1:])
 		if r.beside() && d.Action != nil && v.Goal.Kind == Converge {
 			d.Blockers = append(d.Blockers, blockers(v, rules[i+1:])...)
 		}
-		is := d.Settled
 		d = generation.NoteFirst(v, d)
 		d.Rule = r.name
 		d = generation.WhileWaiting(v, d)

@@ -38,6 +38,12 @@ func TestSettled(t *testing.T) {
 		"a backup is due, and options changed": {"", []func(o *cluster.Observation){backupDue, options("b")}, ruleBackup, false},
 		"options changed":                      {"", []func(o *cluster.Observation){options("b")}, "converge-options", false},
 		"other authorities are trusted":        {"", []func(o *cluster.Observation){trusts("b")}, "converge-options", true},
+		"other authorities, on a paused host": {"", []func(o *cluster.Observation){trusts("b"), func(o *cluster.Observation) {
+			o.Paused = []cluster.Pause{{ID: "p", Host: "b", Until: o.At.Add(8 * time.Hour), Reason: "by hand"}}
+		}}, "converge-options", true},
+		"other options, on a paused host": {"", []func(o *cluster.Observation){options("b"), func(o *cluster.Observation) {
+			o.Paused = []cluster.Pause{{ID: "p", Host: "b", Until: o.At.Add(8 * time.Hour), Reason: "by hand"}}
+		}}, "converge-options", false},
 		"other authorities, and other options": {"", []func(o *cluster.Observation){trusts("b"), options("c")}, "converge-options", false},
 		"the hosts have not heard of the spec": {"", []func(o *cluster.Observation){func(o *cluster.Observation) { o.SpecUnheard = true }}, ruleSteady, false},
 		"a member has a later version": {"", []func(o *cluster.Observation){func(o *cluster.Observation) {

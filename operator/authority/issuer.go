@@ -143,7 +143,11 @@ func Take(files Files, answer Answer, h Host, now time.Time) (*Signed, error) {
 	if err := s.way(slices.DeleteFunc(all, s.own.Equal), tops, h, now); err != nil {
 		return nil, err
 	}
-	if err := lasts(now, s.between...); err != nil {
+	needed := s.between // what came beyond the issuer's own certificate is only shown, too
+	if i := slices.IndexFunc(s.between, func(c *x509.Certificate) bool { return s.top != nil && c.Equal(s.top) }); i >= 0 {
+		needed = s.between[:i]
+	}
+	if err := lasts(now, needed...); err != nil {
 		return nil, err
 	}
 	if s.trusted { // else nobody goes by it whom the operator gives certificates

@@ -122,7 +122,7 @@ func (w *World) forbidden(d *Decision) bool {
 	case w.StoreOf != "" && !deleted:
 		d.Waits = append(d.Waits, Wait{
 			Code:     StoreTaken,
-			Sentence: fmt.Sprintf("EtcdCluster %s has the same backup store and was there first; two clusters in one store would restore each other's data. Set spec.backup.store of this one to another path, or delete %[1]s if nobody needs it", w.StoreOf),
+			Sentence: fmt.Sprintf("EtcdCluster %s has the same backup store and comes first, since it runs or is the older of two; two clusters in one store would restore each other's data. Set spec.backup.store of this one to another path, or delete %[1]s if nobody needs it", w.StoreOf),
 			Command:  w.Kubectl("edit etcdclusters.etcdadm.io " + w.Name),
 		})
 		return !w.Record.There // a cluster that runs is looked after nonetheless

@@ -154,7 +154,7 @@ const (
 // Passes says whether what is waited for is on its way: it comes by itself, if nothing is wrong. Of all else a person has the word.
 func (c Code) Passes() bool {
 	switch c {
-	case Pending, BackupMissing, RecordGone, IssuerWaits, Rolling, BootstrapWaits, NoDaemons:
+	case Pending, BackupMissing, RecordGone, IssuerWaits, Rolling, BootstrapWaits:
 		return true
 	}
 	return false

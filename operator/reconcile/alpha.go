@@ -16,7 +16,7 @@ func ParseAlpha(list string) (out Alpha, err error) {
 	switches := map[string]*bool{"ClientIssuer": &out.ClientIssuer}
 	for _, name := range strings.Split(list, ",") {
 		name = strings.TrimSpace(name)
-		if name == "" {
+		if name == "" || name == "Adopt" { // which is on in each operator by now
 			continue
 		}
 		is, known := switches[name]

@@ -10,7 +10,7 @@ import (
 
 // What is not finished is on by its name alone, and a name that nobody knows is refused rather than left out.
 func TestParseAlpha(t *testing.T) {
-	for list, want := range map[string]Alpha{"": {}, "ClientIssuer": {ClientIssuer: true}, " ClientIssuer ,": {ClientIssuer: true}} {
+	for list, want := range map[string]Alpha{"": {}, "Adopt": {}, "Adopt,ClientIssuer": {ClientIssuer: true}, "ClientIssuer": {ClientIssuer: true}, " ClientIssuer ,": {ClientIssuer: true}} {
 		if is, err := ParseAlpha(list); err != nil || is != want {
 			t.Errorf("%q: %+v %v", list, is, err)
 		}

@@ -2,16 +2,16 @@ package reconcile
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"net"
 	"slices"
 	"strings"
 
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/decide"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -29,7 +29,11 @@ func (r *Reconciler) rivals(ctx context.Context, from client.Reader, s *sight) e
 		if o.UID == mine.UID || o.Spec.Backup == nil || o.Spec.Backup.Store != mine.Spec.Backup.Store || !first(o, mine, began) {
 			continue
 		}
-		if !r.otherServer(ctx, o, mine) {
+		other, err := r.otherServer(ctx, o, mine)
+		if err != nil {
+			return err
+		}
+		if !other {
 			s.world.StoreOf = o.Namespace + "/" + o.Name
 		}
 	}
@@ -68,52 +72,77 @@ func holds(ec *v1alpha1.EtcdCluster) int {
 	return mayHold
 }
 
-// servers are the variables of a store's credentials that say at which server, or in which account, a URL means what it says.
-var servers = []string{"S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT", "AZURE_STORAGE_ACCOUNT"}
-
-// otherServer says whether the same URL is known to mean another server for two EtcdClusters.
-func (r *Reconciler) otherServer(ctx context.Context, a, b *v1alpha1.EtcdCluster) bool {
-	first, known := r.server(ctx, a)
-	if !known {
-		return false
-	}
-	second, known := r.server(ctx, b)
-	return known && !maps.Equal(first, second)
+// servers are the variables of a store's credentials that say, for a URL of a scheme, at which server or in which account it means what
+// it says, the first one that is set.
+var servers = map[string][]string{
+	"s3":        {"S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"},
+	"azureblob": {"AZURE_STORAGE_ENDPOINT", "AZURE_STORAGE_ACCOUNT"},
 }
 
-// server is what the credentials of an EtcdCluster's store say of its server; known is false where they cannot be read, or something else
-// may say it.
-func (r *Reconciler) server(ctx context.Context, ec *v1alpha1.EtcdCluster) (at map[string]string, known bool) {
-	for _, name := range servers {
-		if p := ec.Spec.Pod; p != nil && bytes.Contains(p.Raw, []byte(name)) {
-			return nil, false
+// elsewhere are words of spec.pod by which a pod may have such variables from somewhere else.
+var elsewhere = []string{"envFrom", "_ENDPOINT", "AWS_PROFILE", "AWS_CONFIG_FILE", "AZURE_STORAGE_ACCOUNT"}
+
+// otherServer says whether the same URL is known to mean another server for two EtcdClusters.
+func (r *Reconciler) otherServer(ctx context.Context, a, b *v1alpha1.EtcdCluster) (bool, error) {
+	first, err := r.server(ctx, a)
+	if err != nil || first == "" {
+		return false, err
+	}
+	second, err := r.server(ctx, b)
+	return second != "" && first != second, err
+}
+
+// server is what the credentials of an EtcdCluster's store say of its server; empty where that is not known: they are not there or may
+// not be read, something else may say it, or it is an address of which nobody knows the names.
+func (r *Reconciler) server(ctx context.Context, ec *v1alpha1.EtcdCluster) (string, error) {
+	for _, word := range elsewhere {
+		if p := ec.Spec.Pod; p != nil && bytes.Contains(p.Raw, []byte(word)) {
+			return "", nil
 		}
 	}
 	secret := &corev1.Secret{}
-	if c := ec.Spec.Backup.Credentials; c != nil && r.Live.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: c.Name}, secret) != nil {
-		return nil, false
+	if c := ec.Spec.Backup.Credentials; c != nil {
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: c.Name}, secret)
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+			return "", nil
+		case err != nil:
+			return "", fmt.Errorf("look at which server the store of %s/%s is: %w", ec.Namespace, ec.Name, err)
+		}
 	}
-	of := func(name string) string { return sameServer(string(secret.Data[name])) }
-	at = map[string]string{"s3": cmp.Or(of("S3_ENDPOINT"), of("AWS_ENDPOINT_URL_S3"), of("AWS_ENDPOINT_URL")), "azure": of("AZURE_STORAGE_ENDPOINT"), "account": of("AZURE_STORAGE_ACCOUNT")}
-	if strings.HasSuffix(at["s3"], ".amazonaws.com") { // as without one
-		at["s3"] = ""
+	scheme, _, _ := strings.Cut(ec.Spec.Backup.Store, "://")
+	for _, name := range servers[scheme] {
+		at := sameServer(string(secret.Data[name]), ec.Namespace)
+		switch account, azure := strings.CutSuffix(at, ".blob.core.windows.net"); {
+		case at == "":
+		case net.ParseIP(at) != nil:
+			return "", nil
+		case azure, name == "AZURE_STORAGE_ACCOUNT":
+			return strings.TrimSuffix(account, "."+ec.Namespace), nil
+		case strings.HasSuffix(at, ".amazonaws.com"): // as without one
+			return ofTheCloud, nil
+		default:
+			return at, nil
+		}
 	}
-	if account, is := strings.CutSuffix(at["azure"], ".blob.core.windows.net"); is {
-		at["azure"], at["account"] = "", account
-	}
-	maps.DeleteFunc(at, func(_, value string) bool { return value == "" })
-	return at, true
+	return ofTheCloud, nil
 }
 
-// sameServer is an address without what makes no other server of it.
-func sameServer(address string) string {
+// ofTheCloud is whose service a URL means where no server is named.
+const ofTheCloud = "-"
+
+// sameServer is an address without what makes no other server of it, as pods of a namespace find it.
+func sameServer(address, namespace string) string {
 	a := strings.TrimRight(strings.ToLower(strings.TrimSpace(address)), "/")
 	if _, rest, is := strings.Cut(a, "://"); is {
 		a = rest
 	}
 	host, port, _ := strings.Cut(a, ":")
-	host = strings.TrimSuffix(strings.TrimSuffix(host, "."), ".cluster.local")
-	if port == "" || port == "443" || port == "80" {
+	host = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(host, "."), ".cluster.local"), ".svc")
+	if host != "" && !strings.Contains(host, ".") {
+		host += "." + namespace
+	}
+	if port == "" || port == "443" || port == "80" || net.ParseIP(host) != nil {
 		return host
 	}
 	return host + ":" + port

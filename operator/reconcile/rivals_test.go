@@ -65,6 +65,13 @@ func TestRivals(t *testing.T) {
 			ec.Status.Conditions = []metav1.Condition{{Type: v1alpha1.Ready, Reason: string(code), ObservedGeneration: of}}
 		}
 	}
+	azure := func(more func(*v1alpha1.EtcdCluster)) func(*v1alpha1.EtcdCluster) {
+		return func(ec *v1alpha1.EtcdCluster) {
+			if ec.Spec.Backup.Store = "azureblob://b/main"; more != nil {
+				more(ec)
+			}
+		}
+	}
 	at := func(endpoint string) map[string]string { return map[string]string{"S3_ENDPOINT": endpoint} }
 	for what, c := range map[string]struct {
 		other, mine  func(*v1alpha1.EtcdCluster)
@@ -73,26 +80,30 @@ func TestRivals(t *testing.T) {
 		theirs, ours map[string]string
 		want         bool // the other one has it
 	}{
-		"it is older":                            {nil, nil, false, false, at("a"), at("a"), true},
-		"it is younger":                          {nil, nil, true, false, at("a"), at("a"), false},
-		"it is younger, and has hosts":           {ran, nil, true, false, at("a"), at("a"), true},
-		"both have":                              {ran, ran, true, false, at("a"), at("a"), false},
-		"it is older and has none, and this has": {nil, nil, false, true, at("a"), at("a"), false},
-		"it is older and cannot begin":           {shows(decide.SpecRefused, 2), nil, false, false, at("a"), at("a"), false},
-		"it could not, by a former spec":         {shows(decide.SpecRefused, 1), nil, false, false, at("a"), at("a"), true},
-		"it is older and waits for machines":     {shows(decide.Pending, 2), nil, false, false, at("a"), at("a"), true},
+		"it is older":                            {nil, nil, false, false, at("a.example.com"), at("a.example.com"), true},
+		"it is younger":                          {nil, nil, true, false, at("a.example.com"), at("a.example.com"), false},
+		"it is younger, and has hosts":           {ran, nil, true, false, at("a.example.com"), at("a.example.com"), true},
+		"both have":                              {ran, ran, true, false, at("a.example.com"), at("a.example.com"), false},
+		"it is older and has none, and this has": {nil, nil, false, true, at("a.example.com"), at("a.example.com"), false},
+		"it is older and cannot begin":           {shows(decide.SpecRefused, 2), nil, false, false, at("a.example.com"), at("a.example.com"), false},
+		"it could not, by a former spec":         {shows(decide.SpecRefused, 1), nil, false, false, at("a.example.com"), at("a.example.com"), true},
+		"it is older and waits for machines":     {shows(decide.Pending, 2), nil, false, false, at("a.example.com"), at("a.example.com"), true},
 		"at another server":                      {ran, nil, false, false, at("http://minio.a:9000"), at("http://minio.b:9000"), false},
 		"the same server, otherwise written":     {ran, nil, false, false, at("https://S3.example.com/"), at("s3.example.com:443"), true},
 		"Amazon's, named and not":                {ran, nil, false, false, at("https://s3.eu-west-1.amazonaws.com"), map[string]string{}, true},
-		"another account":                        {ran, nil, false, false, map[string]string{"AZURE_STORAGE_ACCOUNT": "a"}, map[string]string{"AZURE_STORAGE_ACCOUNT": "b"}, false},
-		"the same account, by its address":       {ran, nil, false, false, map[string]string{"AZURE_STORAGE_ACCOUNT": "a"}, map[string]string{"AZURE_STORAGE_ENDPOINT": "https://a.blob.core.windows.net"}, true},
+		"another account of another cloud":       {ran, nil, false, false, map[string]string{"AZURE_STORAGE_ACCOUNT": "a"}, map[string]string{"AZURE_STORAGE_ACCOUNT": "b"}, true},
+		"another account":                        {azure(ran), azure(nil), false, false, map[string]string{"AZURE_STORAGE_ACCOUNT": "a"}, map[string]string{"AZURE_STORAGE_ACCOUNT": "b"}, false},
+		"the same account, by its address":       {azure(ran), azure(nil), false, false, map[string]string{"AZURE_STORAGE_ACCOUNT": "a"}, map[string]string{"AZURE_STORAGE_ENDPOINT": "https://a.blob.core.windows.net"}, true},
+		"the same server, by shorter names":      {ran, nil, false, false, at("http://minio.theirs.svc.cluster.local:9000"), at("http://minio.theirs:9000"), true},
+		"the same name in two namespaces":        {ran, nil, false, false, at("http://minio:9000"), at("http://minio:9000"), false},
+		"an address":                             {ran, nil, false, false, at("http://10.0.0.7:9000"), at("http://minio.b:9000"), true},
 		"other keys alone":                       {ran, nil, false, false, map[string]string{"S3_ACCESS_KEY_ID": "a"}, map[string]string{"S3_ACCESS_KEY_ID": "b"}, true},
-		"its Secret is not there":                {ran, nil, false, false, nil, at("a"), true},
+		"its Secret is not there":                {ran, nil, false, false, nil, at("a.example.com"), true},
 		"its pods may have another server": {func(ec *v1alpha1.EtcdCluster) {
 			ran(ec)
 			ec.Spec.Pod = &runtime.RawExtension{Raw: []byte(`{"x":"S3_ENDPOINT"}`)}
-		}, nil, false, false, at("a"), at("b"), true},
-		"it has another store": {func(ec *v1alpha1.EtcdCluster) { ec.Spec.Backup.Store = "s3://b/other" }, nil, false, false, at("a"), at("a"), false},
+		}, nil, false, false, at("a.example.com"), at("b.example.com"), true},
+		"it has another store": {func(ec *v1alpha1.EtcdCluster) { ec.Spec.Backup.Store = "s3://b/other" }, nil, false, false, at("a.example.com"), at("a.example.com"), false},
 	} {
 		age := time.Hour
 		if c.younger {
@@ -109,9 +120,17 @@ func TestRivals(t *testing.T) {
 		if err := r.rivals(t.Context(), k, s); err != nil || (s.world.StoreOf == "theirs/main") != c.want {
 			t.Errorf("%s: %q, %v", what, s.world.StoreOf, err)
 		}
-		k.broken = errors.New("no answer")
-		if err := (&Reconciler{Live: k}).rivals(t.Context(), k, s); err != nil || c.want && s.world.StoreOf == "" {
-			t.Errorf("%s, and nobody knows at which server they are: %q, %v", what, s.world.StoreOf, err)
+		for broken, silent := range map[error]bool{errors.New("no answer"): false, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s3", nil): true} {
+			k.broken = broken
+			again := &sight{cluster: &mine}
+			again.world.Record.There = c.began
+			err := (&Reconciler{Live: k}).rivals(t.Context(), k, again)
+			switch {
+			case silent && err != nil, c.want && silent && again.world.StoreOf == "", c.want && !silent && err == nil && c.theirs != nil && k.secrets != nil && what != "its pods may have another server":
+				t.Errorf("%s, and nobody knows at which server they are (%v): %q, %v", what, broken, again.world.StoreOf, err)
+			case what == "at another server" && silent && again.world.StoreOf == "":
+				t.Error("another server counts although nobody may look")
+			}
 		}
 	}
 }

@@ -139,7 +139,7 @@ func (r *Reconciler) readStamped(ctx context.Context, s *sight) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.shape.Namespace, GenerateName: s.shape.Name + "-time-"}}
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.shape.Namespace, Name: s.shape.Name + "-time", Labels: s.shape.Selector()}}
 	if err := r.Writer.Client.Create(ctx, o, client.DryRunAll, client.FieldOwner(shape.Manager)); err != nil {
 		w.Unstamped = err.Error()
 		return

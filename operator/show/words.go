@@ -85,7 +85,7 @@ func Told(ec *v1alpha1.EtcdCluster, told *control.Status) (out []control.Blocker
 		f := face{EtcdCluster: ec}
 		known := len(b.Facts) == 0 || json.Unmarshal(b.Facts, &f.facts) == nil
 		own := func(p control.PauseStatus) bool { return p.By == decide.Asker && string(p.Host) == f.text("host") }
-		if b.Code == "host-paused" && slices.ContainsFunc(told.Pauses, own) {
+		if b.Code == "host-paused" && !f.has("until") && !f.has("voter") && slices.ContainsFunc(told.Pauses, own) { // else a voter is away
 			continue
 		}
 		if say := inKubernetes[b.Code]; say != nil && known {

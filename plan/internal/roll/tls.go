@@ -53,8 +53,8 @@ func TLS(v *step.View) *decision.Decision {
 			words.Are(len(turning), "host"), strings.Join(slices.Compact(others), ", "))
 		return nil
 	}
-	if why := v.PeerAuthorities(); why != "" {
-		v.Advise("members-tls", "give every host the same etcd-peers-ca.crt", "", "{count} to speak TLS with the other members, which begins once all are known to trust one authority for peers: {why}", words.Are(len(turning), "host"), why)
+	if why, advice := v.PeerAuthorities(); why != "" {
+		v.Advise("members-tls", advice, "", "{count} to speak TLS with the other members, which begins once all are known to trust one authority for peers: {why}", words.Are(len(turning), "host"), why)
 		return nil
 	}
 	slices.SortStableFunc(turning, func(a, b cluster.Seat) int { return sight.LeadsLast(a) - sight.LeadsLast(b) })

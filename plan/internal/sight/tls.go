@@ -87,23 +87,28 @@ func (v *Sight) PeerTLS(id cluster.MemberID) (cluster.HostID, *cluster.PeerTLS) 
 	return "", nil
 }
 
-// PeerAuthorities says which members do not trust one authority for peers, or of which that is not known; empty: all trust one. With
-// TLS those would reach nobody, and TLS is not turned off again.
-func (v *Sight) PeerAuthorities() string {
+// PeerAuthorities says which members do not trust the same authorities for peers, or of which that is not known, and what a person does
+// about it; empty: all trust the same. With TLS those would reach nobody, and TLS is not turned off again.
+func (v *Sight) PeerAuthorities() (why, advice string) {
 	var first *cluster.PeerTLS
 	var of cluster.HostID
 	for _, s := range v.Roster.Seats {
 		host, t := v.PeerTLS(s.ID)
 		switch {
 		case t == nil || t.Fingerprint == "":
-			return fmt.Sprintf("%s does not tell which one it trusts", words.SeatName(s))
+			return fmt.Sprintf("%s does not tell which one it trusts", words.SeatName(s)), "bring its daemon up to date, with certificates for its etcd"
 		case first == nil:
 			first, of = t, host
-		case t.Fingerprint != first.Fingerprint:
-			return fmt.Sprintf("host %s has %s (%s), and host %s has %s (%s)", of, first.File, first.Fingerprint, host, t.File, t.Fingerprint)
+		case !sameBundle(t.Fingerprint, first.Fingerprint):
+			return fmt.Sprintf("host %s has %s (%s), and host %s has %s (%s)", of, first.File, first.Fingerprint, host, t.File, t.Fingerprint), "give every host the same etcd-peers-ca.crt"
 		}
 	}
-	return ""
+	return "", ""
+}
+
+// sameBundle reports whether two files have the same certificates, in whatever order.
+func sameBundle(a, b string) bool {
+	return a == b || SameURLs(strings.Split(a, "+"), strings.Split(b, "+"))
 }
 
 func (v *Sight) sameAuthority(a, b cluster.MemberID) bool {
