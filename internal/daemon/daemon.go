@@ -5,14 +5,12 @@ import (
 	"io"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
-	"etcdadm.io/internal/etcd"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/host/datadir"
 	"etcdadm.io/internal/keeping"
@@ -44,7 +42,6 @@ type daemon struct {
 	experienced bool
 	process     *Process
 	host        *host.Host
-	own         atomic.Pointer[ownMember] // as it was launched last
 	pool        *peer.Pool
 	manager     *manager.Manager
 	watch       *watch
@@ -55,12 +52,6 @@ type daemon struct {
 	words       lastWords
 	begun       beginning
 	parts       group
-}
-
-// ownMember is the own member, as it was launched last.
-type ownMember struct {
-	*etcd.Client
-	quarantined bool
 }
 
 // Program is what the daemon needs to know of the program that it is in.

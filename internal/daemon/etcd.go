@@ -117,15 +117,9 @@ func tlsFiles(p pair) etcdargs.TLSFiles {
 // member is the driver of the member that is launched like this.
 func (d *daemon) member(l record.Launch) (member.Member, error) {
 	if !l.Version.Has(cluster.V3API) {
-		d.own.Store(nil)
 		return etcd.NewV2(d.etcdConfig(l))
 	}
-	c, err := d.etcdClient(l)
-	if err != nil {
-		return nil, err
-	}
-	d.own.Store(&ownMember{c, l.Quarantined})
-	return c, nil
+	return d.etcdClient(l)
 }
 
 // etcdClient reaches the member that is launched like this. The caller closes it.

@@ -17,8 +17,8 @@ func (d *daemon) handOver(ctx context.Context) {
 	if state == nil || state.Status == nil || state.View == nil || state.Status.Leader != state.Status.Member {
 		return
 	}
-	client := d.own.Load()
-	if client == nil {
+	client, _, err := d.host.Own()
+	if err != nil {
 		return
 	}
 	for _, m := range state.View.Members {

@@ -10,8 +10,8 @@ import (
 func voter(ctx context.Context, d *daemon) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	own := d.own.Load()
-	if own == nil {
+	own, quarantined, err := d.host.Own()
+	if err != nil {
 		return errors.New("this host carries no member that can be asked")
 	}
 	s, err := own.LocalStatus(ctx)
@@ -24,7 +24,7 @@ func voter(ctx context.Context, d *daemon) error {
 		return errors.New("the member of this host is a learner")
 	case s.Leader == 0:
 		return errors.New("the member of this host knows no leader of raft")
-	case own.quarantined:
+	case quarantined:
 		return errors.New("the member of this host is in quarantine: no clients are let in")
 	}
 	return nil

@@ -728,3 +728,27 @@ func TestTellsWhoRefusesChanges(t *testing.T) {
 		}
 	})
 }
+
+// Who looks at the own member alone reaches it before anybody has had the host look, also after the daemon has begun anew.
+func TestOwnMemberWithoutALook(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		d := m.boot()
+		if _, _, err := d.Own(); err == nil {
+			t.Error("a host without a member has one")
+		}
+		d.end()
+		m, d = started(t)
+		d.end()
+		d = m.boot()
+		defer d.end()
+		later(time.Second) // its state is read
+		own, quarantined, err := d.Own()
+		if err != nil || quarantined {
+			t.Fatalf("quarantined %t, %v", quarantined, err)
+		}
+		if s, err := own.LocalStatus(t.Context()); err != nil || s.Member != 9 {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}

@@ -128,6 +128,9 @@ type Host struct {
 	answeredRestarts int
 }
 
+// Own is the own member as it was launched last, and whether it is in quarantine; an error: there is none.
+func (h *Host) Own() (m member.Member, quarantined bool, err error) { return h.member.Own() }
+
 // Alarms are those that the own member tells of, by itself; false: it does not answer.
 func (h *Host) Alarms(ctx context.Context) ([]string, bool) { return h.member.Alarms(ctx) }
 

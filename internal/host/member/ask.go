@@ -53,6 +53,16 @@ func (c *Client) now() (Member, error) {
 	}
 }
 
+// Own is the member as it was launched last, and whether it is in quarantine. It is reached anew where nobody has asked it yet, so that
+// who looks at it alone waits for nobody else's look.
+func (c *Client) Own() (m Member, quarantined bool, err error) {
+	if m, err = c.now(); err != nil {
+		return nil, false, err
+	}
+	l := c.keeper.Now().Launch
+	return m, l != nil && l.Quarantined, nil
+}
+
 func closeMember(m Member) {
 	if c, ok := m.(io.Closer); ok {
 		c.Close()
