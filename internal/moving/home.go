@@ -98,23 +98,14 @@ func Thaw(ctx context.Context, store blob.Store, nonce string) (frozen string, e
 func (m *Mover) Home(ctx context.Context, _ peer.MoveRequest) error {
 	store := m.Store()
 	var in *cluster.Intent
-	var data []byte
+	var l leaving
 	var tag blob.ETag
 	err := m.settle(ctx, func(ctx context.Context) (err error) {
-		if in, data, tag, err = m.stored(ctx, store); err == nil {
-			err = Able(ctx, store)
-		}
+		in, l, tag, err = m.freeze(ctx, store)
 		return err
 	})
 	if err != nil {
 		return err
-	}
-	m.step("freeze the store while its objects are read")
-	l := leaving{Nonce: m.Mint(), Generation: in.Generation, Cluster: m.Cluster, Moving: m.Mint(), Intent: data} // of two freezes each has a record of its own
-	freezing, cancel := context.WithTimeout(blob.While(ctx, m.Leads), decideTimeout)
-	defer cancel()
-	if tag, err = l.put(freezing, store, tag); err != nil { // one that arrives late is thawed by whoever leads
-		return fmt.Errorf("freeze the store: %w", err)
 	}
 	sealed, err := m.home(ctx, store, l, tag, in)
 	if err != nil && !sealed {
@@ -125,6 +116,28 @@ func (m *Mover) Home(ctx context.Context, _ peer.MoveRequest) error {
 		}
 	}
 	return err
+}
+
+// freeze has nobody write the record from here on. Whoever wrote it since the look came first, and it is looked at again.
+func (m *Mover) freeze(ctx context.Context, store blob.Store) (*cluster.Intent, leaving, blob.ETag, error) {
+	in, data, tag, err := m.stored(ctx, store)
+	if err == nil {
+		err = Able(ctx, store)
+	}
+	if err != nil {
+		return nil, leaving{}, "", err
+	}
+	m.step("freeze the store while its objects are read")
+	l := leaving{Nonce: m.Mint(), Generation: in.Generation, Cluster: m.Cluster, Moving: m.Mint(), Intent: data} // of two freezes each has a record of its own
+	ctx, cancel := context.WithTimeout(blob.While(ctx, m.Leads), decideTimeout)
+	defer cancel()
+	switch tag, err = l.put(ctx, store, tag); {
+	case errors.Is(err, blob.ErrPreconditionFailed):
+		return nil, leaving{}, "", &NotReadyError{"the record was written just now"}
+	case err != nil: // one that arrives late is thawed by whoever leads
+		return nil, leaving{}, "", fmt.Errorf("freeze the store: %w", err)
+	}
+	return in, l, tag, nil
 }
 
 // stored is the intent in the store, if it may be moved now.

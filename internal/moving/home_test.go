@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -662,6 +663,55 @@ func TestOfferIsLaterThanAPlace(t *testing.T) {
 		}
 		if err := b.Look(t.Context(), true); err != nil || !b.File.Notes().Place.AtHosts() {
 			t.Errorf("%v %+v", err, b.File.Notes())
+		}
+	})
+}
+
+// rival writes the intent once more before each of the first freezes.
+type rival struct {
+	blob.Store
+	left int
+}
+
+func (r *rival) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
+	if key == control.KeyIntent && r.left > 0 {
+		r.left--
+		data, _, err := blob.ReadAll(ctx, r.Store, key, maxObject)
+		if err != nil {
+			return "", err
+		}
+		var in cluster.Intent
+		if err := json.Unmarshal(data, &in); err != nil {
+			return "", err
+		}
+		in.Write++
+		if data, err = json.Marshal(in); err != nil {
+			return "", err
+		}
+		if _, err := blob.PutBytes(ctx, r.Store, key, data, blob.Any); err != nil {
+			return "", err
+		}
+	}
+	return r.Store.Put(ctx, key, body, cond)
+}
+
+// Who writes the record while the store is being frozen comes first, and the move goes on from there.
+func TestFreezeBesideAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newStoreWorld(t)
+		defer w.end()
+		l, err := w.living("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := &rival{Store: w.store, left: 2}
+		l.mover.Store = func() blob.Store { return store }
+		if err := l.mover.Home(l.ctx, peer.MoveRequest{Name: w.mint(), Hosts: true}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if store.left > 0 || !w.atHome() {
+			t.Errorf("%d writes are left, and not all hosts are where the record is", store.left)
 		}
 	})
 }
