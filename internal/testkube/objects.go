@@ -146,7 +146,41 @@ func (s *Server) Account(ctx context.Context, namespace, name, dir string, confi
 			return fmt.Errorf("make the account %s: %w", name, err)
 		}
 	}
+	if err := s.allowed(ctx, namespace, name, configMaps, verbs); err != nil {
+		return err
+	}
 	return s.Token(ctx, namespace, name, dir)
+}
+
+// allowed waits until the API server goes by the roles that were just made, which it hears of by a watch.
+func (s *Server) allowed(ctx context.Context, namespace, name string, configMaps, verbs []string) error {
+	if len(configMaps) == 0 || len(verbs) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callDeadline)
+	defer cancel()
+	ask := object{"spec": object{
+		"user":               "system:serviceaccount:" + namespace + ":" + name,
+		"resourceAttributes": object{"namespace": namespace, "verb": verbs[0], "resource": "configmaps", "name": configMaps[0]},
+	}}
+	for {
+		var got struct {
+			Status struct {
+				Allowed bool `json:"allowed"`
+			} `json:"status"`
+		}
+		if err := s.Do(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", ask, &got); err != nil {
+			return fmt.Errorf("ask what the account %s may: %w", name, err)
+		}
+		if got.Status.Allowed {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the account %s may not %s ConfigMaps: %w", name, verbs[0], ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // Token writes a new token of an account, the authority and the namespace into a directory.
