@@ -372,7 +372,7 @@ func (s *site) owners() {
 	}
 	// A cluster that nobody looks after does not become another one unasked.
 	s.name = "second"
-	s.shows(time.Minute, string(decide.StoreFree), "1 members in place of 3")
+	s.shows(time.Minute, string(decide.StoreFree), "1 member in place of 3")
 	if is, err := s.folder().ReadOwner(ctx); is != nil || err != nil || !s.spec().Equal(spec) {
 		t.Errorf("%v, %v, %+v", is, err, s.spec())
 	}
