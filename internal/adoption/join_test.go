@@ -130,7 +130,7 @@ func (w *world) AddLearner(_ context.Context, _ cluster.ClusterID, peer []string
 			}
 		}
 		if !strings.HasPrefix(peer[0], "http:") {
-			w.t.Errorf("a member is added at %v, where those that are there reach nobody", peer)
+			w.t.Errorf("a member is added at %v: the other members have no certificates, and cannot reach it", peer)
 		}
 		if w.backups == 0 || w.backed != w.replaced {
 			w.t.Error("a member is added without a backup of what is there")

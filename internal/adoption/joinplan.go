@@ -218,8 +218,7 @@ func (j *Join) otherTLS(s *Scene, m Seen) string {
 	return ""
 }
 
-// untrusted is what a person does where one side of a connection does not believe the other's certificate; empty: that is not why
-// there is none.
+// untrusted says how to make two sides believe each other's certificates, where that is why there is no connection; else it is empty.
 func untrusted(err error) string {
 	var ours *tls.CertificateVerificationError
 	var theirs *net.OpError

@@ -56,6 +56,26 @@ type takeOver struct {
 	backups  string
 }
 
+// takesOver runs the cluster that is to be adopted, with TLS or without, and what is to adopt it.
+func takesOver(t *testing.T, secure bool) *takeOver {
+	t.Helper()
+	_, ns := server(t)
+	a := &takeOver{hand: &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}, backups: t.TempDir()}
+	a.k = daemons(t, a.hand)
+	a.k.store = "file://" + a.backups
+	a.old = runsElsewhere(t, a.k, secure)
+	a.r, _ = operator(a.c, -1, nil)
+	return a
+}
+
+// ours are where the hosts serve clients.
+func (a *takeOver) ours() (urls []string) {
+	for n := 1; n <= 3; n++ {
+		urls = append(urls, fmt.Sprintf("https://%s:%d", a.k.address(n), shape.PortClient))
+	}
+	return urls
+}
+
 func (a *takeOver) settled(limit time.Duration, what string, holds func() error) {
 	a.t.Helper()
 	began := time.Now()
@@ -132,19 +152,11 @@ func (a *takeOver) begins() {
 // acknowledged is lost, and its ID stays. spec.bootstrap is taken away first, the command is killed in the middle, and another
 // operator goes on; nobody founds a cluster, and no host is stopped.
 func TestAdopt(t *testing.T) {
-	_, ns := server(t)
-	a := &takeOver{hand: &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}, backups: t.TempDir()}
-	a.k = daemons(t, a.hand)
-	a.k.store = "file://" + a.backups
-	a.old = runsElsewhere(t, a.k, true)
-	a.r, _ = operator(a.c, -1, nil)
+	a := takesOver(t, true)
 	a.begins()
 	before, err := a.old.members(a.old.urls[0])
 	must(t, err)
-	var ours []string
-	for n := 1; n <= 3; n++ {
-		ours = append(ours, fmt.Sprintf("https://%s:%d", a.k.address(n), shape.PortClient))
-	}
+	ours := a.ours()
 	w := a.old.load(slices.Concat(a.old.urls, ours))
 	a.patience = a.k.kubectlExec(t)
 	a.wrongVersion()
@@ -180,22 +192,14 @@ func TestAdopt(t *testing.T) {
 // The same of a cluster without TLS: its members speak without it with the hosts that join, and clients of ours with; once it is ours,
 // TLS is turned on between the members.
 func TestAdoptWithoutTLS(t *testing.T) {
-	_, ns := server(t)
-	a := &takeOver{hand: &hand{t: t, c: watching(t), ns: ns, name: "main", silent: map[string]bool{}}}
-	a.k = daemons(t, a.hand)
-	a.k.store = "file://" + t.TempDir()
-	a.old = runsElsewhere(t, a.k, false)
-	a.r, _ = operator(a.c, -1, nil)
-	must(t, a.c.Create(t.Context(), object(t, ns, etcdCluster("main", `size: 3, version: 3.7.3, storage: {size: 1Gi}, backup: {store: "s3://b/`+ns+`", interval: 0s}, bootstrap: `+a.old.begins))))
+	a := takesOver(t, false)
+	must(t, a.c.Create(t.Context(), object(t, a.ns, etcdCluster("main", `size: 3, version: 3.7.3, storage: {size: 1Gi}, backup: {store: "s3://b/`+a.ns+`", interval: 0s}, bootstrap: `+a.old.begins))))
 	a.settled(2*time.Minute, "hosts run", func() error {
 		return errors.Join(a.waits("Adopting", "kubectl etcdadm adopt main")(), a.k.run(3))
 	})
 	before, err := a.old.members(a.old.urls[0])
 	must(t, err)
-	var ours []string
-	for n := 1; n <= 3; n++ {
-		ours = append(ours, fmt.Sprintf("https://%s:%d", a.k.address(n), shape.PortClient))
-	}
+	ours := a.ours()
 	w := a.old.load(slices.Concat(a.old.urls, ours))
 	a.patience = a.k.kubectlExec(t)
 	code, said := a.adopt("all but the removals", "--keep")

@@ -133,7 +133,7 @@ func define(t *testing.T, c client.Client, kinds ...string) {
 	t.Helper()
 	dir := definitions(t)
 	if dir == "" {
-		t.Skip("cert-manager's definitions cannot be had here")
+		t.Skip("cert-manager's definitions of its kinds are not on this machine: go run ./internal/testkube/cmd/fetch cert-manager")
 	}
 	for _, kind := range kinds {
 		data, err := os.ReadFile(filepath.Join(dir, "cert-manager.io_"+kind+".yaml"))
