@@ -33,6 +33,7 @@ type adoptFlags struct {
 	yes         bool
 	request     adoption.Request
 	join        joinFlags
+	unstarted   bool      // with --join: the daemon of this host has left nothing to go by
 	manifests   string    // directory of the kubelet's static pods
 	say         io.Writer // how far the backup of --join is, and what is waited for; nil: nobody hears
 }
@@ -95,6 +96,11 @@ func (a *adoptFlags) run(ctx context.Context, out io.Writer) error {
 	switch {
 	case len(a.endpoints) == 0:
 		return usage("--endpoints names client URLs of its members", "say which etcd")
+	case a.store == "" && a.unstarted:
+		return &Failure{
+			Code: ExitWaiting, Err: fmt.Errorf("no daemon has started on %s yet, from which the store would be known, and no --store is named", a.request.DataDir),
+			Advice: "run this again once the daemon runs, as that of a pod does within seconds; where it is to be started later, name its store by --store",
+		}
 	case a.store == "":
 		return usage("--store names the URL that all daemons of the cluster will have, and where the backup before the first change goes", "say which store")
 	case a.join.on:

@@ -28,7 +28,8 @@ func (a *adoptFlags) known(said func(flag string) bool) error {
 	left, err := console.Here(r.DataDir, named)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.As(err, new(*console.StartError)):
-		return nil // none ran here yet, or none that could: what is said is all there is
+		a.unstarted = true // or none that could: what is said is all there is
+		return nil
 	case err != nil:
 		return &Failure{Code: ExitNoCluster, Err: err, Advice: hintOf(err)}
 	case left.Settings == nil:

@@ -75,6 +75,18 @@ func TestAdoptTakesWhatTheDaemonHas(t *testing.T) {
 	}
 }
 
+// A pod's daemon may not have begun when the command does: that passes, and is no mistake of who typed it.
+func TestAdoptBeforeTheDaemon(t *testing.T) {
+	c := adoptCommand(daemon.Program{})
+	c.SetOut(io.Discard)
+	c.SetErr(io.Discard)
+	c.SetArgs([]string{"--join", "--endpoints=http://127.0.0.1:1", "--data-dir=" + t.TempDir()})
+	var failed *Failure
+	if err := c.ExecuteContext(t.Context()); !errors.As(err, &failed) || failed.Code != ExitWaiting || !strings.Contains(failed.Err.Error(), "no daemon has started") {
+		t.Errorf("%v", err)
+	}
+}
+
 // What cannot be meant is refused before anything is asked.
 func TestAdoptRefusesWhatCannotBeMeant(t *testing.T) {
 	for flag, want := range map[string]string{
