@@ -233,6 +233,17 @@ func (w *World) lost(h Host) bool {
 	return !(h.Unbound && !w.votes(h.Name)) && !h.SilentSince.IsZero() && w.Now.Sub(h.SilentSince) >= w.Want.ReplaceAfter
 }
 
+// NextLost is when the next of the hosts that are silent will have been so for too long; zero: none will.
+func (w *World) NextLost() (next time.Time) {
+	for _, h := range w.Hosts {
+		lost := h.SilentSince.Add(w.Want.ReplaceAfter)
+		if !h.SilentSince.IsZero() && lost.After(w.Now) && (next.IsZero() || lost.Before(next)) {
+			next = lost
+		}
+	}
+	return next
+}
+
 // hosts makes those that are missing: all at once for a cluster that is new or grows, one at a time in place of others.
 func (w *World) hosts(d *Decision) {
 	var nominal, sound, carrying, running, silent int

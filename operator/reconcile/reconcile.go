@@ -113,14 +113,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: time.Second}, nil // the cache will know soon
 	case err != nil:
 		return ctrl.Result{}, err
-	case slices.ContainsFunc(d.Waits, func(w decide.Wait) bool { return w.Code == decide.Rolling }):
-		return ctrl.Result{RequeueAfter: lookRolling}, nil
-	case len(d.Waits) > 0 || len(d.Steps) > 1 || slices.ContainsFunc(s.world.Hosts, func(h decide.Host) bool { return !h.SilentSince.IsZero() }):
-		return ctrl.Result{RequeueAfter: lookSoon}, nil
-	case d.Rotation != nil:
-		return ctrl.Result{RequeueAfter: max(lookSoon, min(lookAgain, d.Rotation.Until.Sub(s.world.Now)))}, nil
 	}
-	return ctrl.Result{RequeueAfter: lookAgain}, nil
+	return ctrl.Result{RequeueAfter: again(&s.world, d)}, nil
+}
+
+// again is how long to wait for an event before the next look: time alone may change what is decided.
+func again(w *decide.World, d decide.Decision) time.Duration {
+	again := lookAgain
+	silent := func(h decide.Host) bool { return !h.SilentSince.IsZero() }
+	switch {
+	case slices.ContainsFunc(d.Waits, func(w decide.Wait) bool { return w.Code == decide.Rolling }):
+		again = lookRolling
+	case len(d.Waits) > 0 || len(d.Steps) > 1 || slices.ContainsFunc(w.Hosts, silent):
+		again = lookSoon
+	case d.Rotation != nil:
+		again = max(lookSoon, min(lookAgain, d.Rotation.Until.Sub(w.Now)))
+	}
+	if lost := w.NextLost(); !lost.IsZero() {
+		again = min(again, lost.Sub(w.Now))
+	}
+	return max(again, time.Second)
 }
 
 func (r *Reconciler) look(ctx context.Context, from client.Reader, ec *v1alpha1.EtcdCluster) (*sight, error) {
