@@ -29,8 +29,9 @@ type peerState struct {
 	silent   bool      // it has not been heard for so long that it does not count as live
 	answered time.Time // when it answered a call of this daemon's own last
 	told     bool      // it has said what it remembers of this host, be it nothing
-	// disputed is when another endpoint spoke for this host last while the
-	// first was live, which is the other one of two.
+	// moved is when another endpoint spoke for this host last while the
+	// first was live, which is the other one; and disputed when they may be two.
+	moved    time.Time
 	disputed time.Time
 	other    string
 	proved   time.Time // when the other one was heard again, so that it did not just move
@@ -56,6 +57,18 @@ func (p *peerState) twin(now time.Time) string {
 		return ""
 	}
 	return p.other
+}
+
+// movesTo notes that another endpoint speaks for the host while the one before counts as live. They are two daemons, unless the other
+// one has the lock that the one before had, as where a pod is made anew on its machine; and they are where that one is heard again.
+func (p *peerState) movesTo(to cluster.Ping, now time.Time) {
+	if p.other == to.Endpoint && now.Sub(p.moved) < disputedFor {
+		p.proved = now
+	}
+	if p.proved.Equal(now) || to.Place == "" || to.Place != p.last.Place {
+		p.disputed = now
+	}
+	p.moved, p.other = now, p.contact.Endpoint
 }
 
 // Ping takes in a ping from another daemon and answers with this one's.
@@ -110,10 +123,7 @@ func (g *Gossip) hear(p cluster.Ping) {
 	was, now := q.last, time.Now()
 	fresh := !ok || !g.election.Live(p.Host, now)
 	if ok && !fresh && q.contact.Endpoint != p.Endpoint {
-		if q.twin(now) == p.Endpoint {
-			q.proved = now
-		}
-		q.disputed, q.other = now, q.contact.Endpoint
+		q.movesTo(p, now)
 	}
 	q.contact, q.heard, q.last = cluster.Contact{Host: p.Host, Endpoint: p.Endpoint}, now, p
 	q.last.View = nil

@@ -785,23 +785,55 @@ func TestTwins(t *testing.T) {
 	})
 }
 
-// A host that comes back at another address at once is looked at again soon.
+// A host that comes back at another address at once is looked at again soon: at its first word where its new daemon has the lock that
+// the one before had, and else once that one would have been heard.
 func TestMovedHost(t *testing.T) {
+	for _, c := range []struct {
+		was, is string
+		within  time.Duration
+	}{
+		{"boot/1:2", "boot/1:2", 2 * time.Second},
+		{"boot/1:2", "other/1:2", disputedFor + 2*time.Second}, // of which one round of pings
+		{"", "", disputedFor + 2*time.Second},
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			a, _, former := w.three(func(o *Options) { o.Place = c.was })
+			w.untilLeads(2*time.Second, "a")
+			time.Sleep(time.Minute)
+			w.crash(former)
+			moved := w.add("z", func(o *Options) { o.Contact.Host, o.Place = "c", c.is })
+			moved.host.id = "c"
+			w.run(moved)
+			took := w.until(10*time.Second, "c is seen at its new address", func() bool {
+				o := a.Status().Observation
+				_, ok := o.Host("c")
+				return ok && get(moved.host, func() int { return moved.host.observed }) > 0
+			})
+			if took > c.within {
+				t.Errorf("from %q to %q: seen after %s", c.was, c.is, took)
+			}
+		})
+	}
+}
+
+// Two daemons that say the same of their place, as after a machine was copied while it ran, are two from the first one's next word on.
+func TestTwinsInOnePlace(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		a, _, c := w.three()
+		_, b, c := w.three(func(o *Options) { o.Place = "boot/1:2" })
 		w.untilLeads(2*time.Second, "a")
 		time.Sleep(time.Minute)
-		w.crash(c)
-		moved := w.add("z", func(o *Options) { o.Contact.Host = "c" })
-		moved.host.id = "c"
-		w.run(moved)
-		took := w.until(10*time.Second, "c is seen at its new address", func() bool {
-			o := a.Status().Observation
-			_, ok := o.Host("c")
-			return ok && get(moved.host, func() int { return moved.host.observed }) > 0
-		})
-		if took > disputedFor+2*time.Second { // of which one round of pings
-			t.Errorf("seen after %s", took)
+		twin := w.add("z", func(o *Options) { o.Contact.Host, o.Place = "c", "boot/1:2" })
+		twin.host.id, twin.host.disk = "c", c.host.disk
+		w.run(twin)
+		two := func() bool {
+			return slices.ContainsFunc(b.gossip.Known(), func(k known) bool { return k.contact.Host == "c" && k.other != "" })
+		}
+		w.until(10*time.Second, "b knows that there are two", two)
+		for range 120 {
+			time.Sleep(time.Second)
+			if !two() {
+				t.Fatal("b takes one of the two for the host")
+			}
 		}
 	})
 }
