@@ -51,7 +51,7 @@ func TestFilesOfAFormerIssuer(t *testing.T) {
 	if trusted, err := pki.ParseCertificates(drop[pki.ClientsCA+".crt"]); err != nil || len(trusted) != 1 {
 		t.Errorf("%d are trusted: %v", len(trusted), err)
 	}
-	for name, text := range map[string][]byte{chainFile: encode(issuer.ca), "": nil, issuerFile: encode(issuer.ca)} {
+	for name, text := range map[string][]byte{chainFile: encode(issuer.ca), "": nil, issuerFile: encode(issuer.root)} {
 		edited := maps.Clone(had)
 		if name != "" {
 			edited[name] = text

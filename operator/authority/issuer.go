@@ -18,7 +18,7 @@ import (
 
 // The clients' authority may be signed by an issuer in place of itself; docs/adr/044-an-issuer-for-the-client-side.md says why.
 // Its key is made here. Beside the files of all authorities lie then what a leaf shows behind itself, which are the authority's
-// certificate and those between it and the issuer's own, and the issuer's own, which is trusted where a person asks for it.
+// certificate and those between it and the issuer's own, and the one by which the issuer signs, which is trusted where a person asks for it.
 const (
 	askedKey   = pki.ClientsCA + ".asked.key" // of a request that is out
 	chainFile  = pki.ClientsCA + ".chain.crt"
@@ -134,14 +134,14 @@ func Take(files Files, answer Answer, h Host, now time.Time) (*Signed, error) {
 	if s.own == nil {
 		return nil, unfit("the certificate is for another key")
 	}
-	if tops = slices.DeleteFunc(tops, s.own.Equal); s.trusted && len(tops) == 0 {
-		return nil, unfit("the issuer does not tell its own certificate (status.ca), by which spec.tls.clients.trustIssuer would let others in")
-	}
 	if err := lasts(now, s.own); err != nil {
 		return nil, err
 	}
-	if err := s.way(slices.DeleteFunc(all, s.own.Equal), tops, h, now); err != nil {
+	if err := s.way(slices.DeleteFunc(all, s.own.Equal), slices.DeleteFunc(tops, s.own.Equal), h, now); err != nil {
 		return nil, err
+	}
+	if s.trusted && s.signer() == nil {
+		return nil, unfit("the issuer does not tell by which certificate it signs (beside the authority's, or in status.ca), so that spec.tls.clients.trustIssuer can let nobody in by it")
 	}
 	needed := s.between // what came beyond the issuer's own certificate is only shown, too
 	if i := slices.IndexFunc(s.between, func(c *x509.Certificate) bool { return s.top != nil && c.Equal(s.top) }); i >= 0 {
@@ -151,7 +151,7 @@ func Take(files Files, answer Answer, h Host, now time.Time) (*Signed, error) {
 		return nil, err
 	}
 	if s.trusted { // else nobody goes by it whom the operator gives certificates
-		if err := lasts(now, s.top); err != nil {
+		if err := lasts(now, s.signer()); err != nil {
 			return nil, err
 		}
 	}
@@ -291,6 +291,15 @@ func (s *Signed) all() []*x509.Certificate {
 	return out
 }
 
+// signer is the certificate by which the issuer signs; nil: it did not come. What it calls its own may be a root above it, by which
+// other issuers would be let in.
+func (s *Signed) signer() *x509.Certificate {
+	if len(s.between) > 0 {
+		return s.between[0]
+	}
+	return s.top
+}
+
 func encode(all ...*x509.Certificate) (out []byte) {
 	for _, c := range all {
 		out = append(out, pki.CertificatePEM(c)...)
@@ -298,18 +307,18 @@ func encode(all ...*x509.Certificate) (out []byte) {
 	return out
 }
 
-// files are those of the clients' authority. Members let in who has a certificate of it, and of the issuer's own only where that is
-// asked for: who has the key of a former authority of the same issuer would be let in as long as that lasts.
+// files are those of the clients' authority. Members let in who has a certificate of it, and of the issuer only where that is asked
+// for: who has the key of a former authority of the same issuer would be let in as long as that lasts.
 func (s *Signed) files() Files {
 	out := Files{
 		pki.ClientsCA + ".crt": encode(s.own), pki.ClientsCA + ".key": s.key,
 		chainFile: encode(append([]*x509.Certificate{s.own}, s.between...)...),
 	}
-	if s.top != nil {
-		out[issuerFile] = encode(s.top)
-	}
-	if s.trusted && s.top != nil {
-		out[pki.ClientsCA+".crt"] = encode(s.own, s.top)
+	if by := s.signer(); by != nil {
+		out[issuerFile] = encode(by)
+		if s.trusted {
+			out[pki.ClientsCA+".crt"] = encode(s.own, by)
+		}
 	}
 	return out
 }

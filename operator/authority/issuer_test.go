@@ -23,9 +23,9 @@ var at = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // signer is an issuer: a root, and a certificate of its own by which it signs.
 type signer struct {
-	t        *testing.T
-	root, ca *x509.Certificate
-	key      crypto.Signer
+	t            *testing.T
+	root, ca     *x509.Certificate
+	rootKey, key crypto.Signer
 }
 
 func makeKey(t *testing.T) crypto.Signer {
@@ -67,10 +67,17 @@ func named(name string) x509.Certificate {
 
 func newSigner(t *testing.T, root, ca x509.Certificate) *signer {
 	t.Helper()
-	s, rootKey := &signer{t: t, key: makeKey(t)}, makeKey(t)
-	s.root = sign(t, root, rootKey.Public(), nil, rootKey)
-	s.ca = sign(t, ca, s.key.Public(), s.root, rootKey)
+	s := &signer{t: t, rootKey: makeKey(t), key: makeKey(t)}
+	s.root = sign(t, root, s.rootKey.Public(), nil, s.rootKey)
+	s.ca = sign(t, ca, s.key.Public(), s.root, s.rootKey)
 	return s
+}
+
+// beside is another issuer below the same root.
+func (s *signer) beside() *signer {
+	out := &signer{t: s.t, root: s.root, rootKey: s.rootKey, key: makeKey(s.t)}
+	out.ca = sign(s.t, named("another issuing"), out.key.Public(), s.root, s.rootKey)
+	return out
 }
 
 // asked are files with a key for which an issuer is asked, and its public key.
@@ -107,32 +114,35 @@ func TestTake(t *testing.T) {
 	narrow.PermittedDNSDomains, narrow.PermittedDNSDomainsCritical = []string{"example.org"}, true
 	ending := newSigner(t, named("root"), until(named("issuing"), at.Add(LeastLife-time.Second)))
 	short, flatIssuer, narrowIssuer := newSigner(t, until(named("root"), at.Add(LeastLife-time.Second)), named("issuing")), newSigner(t, named("root"), flat), newSigner(t, named("root"), narrow)
-	trusted := map[string]bool{"a root that ends, and is trusted": true}
+	trusted := map[string]bool{"a root that ends above a trusted issuer": true, "a trusted issuer that ends": true, "a trusted issuer, untold": true, "a trusted issuer that tells nothing": true}
 	by := func(s *signer) []byte { return encode(sign(t, named("etcd-clients-ca"), public, s.ca, s.key), s.ca) }
 	for name, test := range map[string]struct {
 		certificate, ca []byte
 		says            string
 	}{
-		"as it comes":                      {encode(good, issuer.ca), encode(issuer.root), ""},
-		"in another order, with the root":  {encode(issuer.root, issuer.ca, good), encode(issuer.root), ""},
-		"without the issuer's own":         {encode(good, issuer.ca), nil, ""},
-		"the issuing one as its own":       {encode(good), encode(issuer.ca), ""},
-		"the rest of a life":               {encode(sign(t, until(named("etcd-clients-ca"), at.Add(LeastLife)), public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), ""},
-		"rubbish":                          {[]byte("x"), encode(issuer.root), "the certificate cannot be read"},
-		"rubbish of the issuer's own":      {encode(good, issuer.ca), []byte("x"), "status.ca) cannot be read"},
-		"another key":                      {encode(sign(t, named("x"), makeKey(t).Public(), issuer.ca, issuer.key)), encode(issuer.root), "for another key"},
-		"no authority":                     {encode(sign(t, leaf, public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "is no authority's"},
-		"the issuer's own is no authority": {encode(good, issuer.ca), encode(sign(t, leaf, makeKey(t).Public(), issuer.ca, issuer.key)), "would not trust the members"},
-		"a second too short":               {encode(sign(t, until(named("etcd-clients-ca"), at.Add(LeastLife-time.Second)), public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "30d are needed"},
-		"ended":                            {encode(sign(t, until(named("etcd-clients-ca"), at.Add(-time.Minute)), public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "30d are needed"},
-		"later":                            {encode(sign(t, late, public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "is not valid before"},
-		"a root that ends, and is trusted": {by(short), encode(short.root), "30d are needed"},
-		"a root that ends":                 {by(short), encode(short.root), ""},
-		"one between that ends":            {by(ending), encode(ending.root), "30d are needed"},
-		"a stranger's root":                {encode(good, issuer.ca), encode(newSigner(t, named("root"), named("issuing")).root), "would not trust the members"},
-		"one between is missing":           {encode(good), encode(issuer.root), "would not trust the members"},
-		"an issuer of leaves alone":        {by(flatIssuer), encode(flatIssuer.root), "would not trust the members"},
-		"an issuer for other names":        {by(narrowIssuer), encode(narrowIssuer.root), "would not trust the members"},
+		"as it comes":                             {encode(good, issuer.ca), encode(issuer.root), ""},
+		"in another order, with the root":         {encode(issuer.root, issuer.ca, good), encode(issuer.root), ""},
+		"without the issuer's own":                {encode(good, issuer.ca), nil, ""},
+		"the issuing one as its own":              {encode(good), encode(issuer.ca), ""},
+		"the rest of a life":                      {encode(sign(t, until(named("etcd-clients-ca"), at.Add(LeastLife)), public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), ""},
+		"rubbish":                                 {[]byte("x"), encode(issuer.root), "the certificate cannot be read"},
+		"rubbish of the issuer's own":             {encode(good, issuer.ca), []byte("x"), "status.ca) cannot be read"},
+		"another key":                             {encode(sign(t, named("x"), makeKey(t).Public(), issuer.ca, issuer.key)), encode(issuer.root), "for another key"},
+		"no authority":                            {encode(sign(t, leaf, public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "is no authority's"},
+		"the issuer's own is no authority":        {encode(good, issuer.ca), encode(sign(t, leaf, makeKey(t).Public(), issuer.ca, issuer.key)), "would not trust the members"},
+		"a second too short":                      {encode(sign(t, until(named("etcd-clients-ca"), at.Add(LeastLife-time.Second)), public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "30d are needed"},
+		"ended":                                   {encode(sign(t, until(named("etcd-clients-ca"), at.Add(-time.Minute)), public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "30d are needed"},
+		"later":                                   {encode(sign(t, late, public, issuer.ca, issuer.key), issuer.ca), encode(issuer.root), "is not valid before"},
+		"a root that ends above a trusted issuer": {by(short), encode(short.root), ""},
+		"a trusted issuer that ends":              {encode(sign(t, named("etcd-clients-ca"), public, short.root, short.rootKey)), encode(short.root), "30d are needed"},
+		"a trusted issuer, untold":                {encode(good, issuer.ca), nil, ""},
+		"a trusted issuer that tells nothing":     {encode(good), nil, "by which certificate it signs"},
+		"a root that ends":                        {by(short), encode(short.root), ""},
+		"one between that ends":                   {by(ending), encode(ending.root), "30d are needed"},
+		"a stranger's root":                       {encode(good, issuer.ca), encode(newSigner(t, named("root"), named("issuing")).root), "would not trust the members"},
+		"one between is missing":                  {encode(good), encode(issuer.root), "would not trust the members"},
+		"an issuer of leaves alone":               {by(flatIssuer), encode(flatIssuer.root), "would not trust the members"},
+		"an issuer for other names":               {by(narrowIssuer), encode(narrowIssuer.root), "would not trust the members"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Take(files, Answer{Certificate: test.certificate, Own: test.ca, Trusted: trusted[name]}, host, at)
@@ -250,7 +260,7 @@ func showsAll(t *testing.T, leaves Files, issuer *signer) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trusted := []*x509.Certificate{own[0], issuer.root} // as with trustIssuer
+		trusted := []*x509.Certificate{own[0], issuer.ca} // as with trustIssuer
 		for range trusted {
 			slices.Reverse(trusted)
 			files := maps.Clone(leaves)
@@ -268,8 +278,8 @@ func showsAll(t *testing.T, leaves Files, issuer *signer) {
 	}
 }
 
-// An authority ends with the first of those that are verified with it: what it shows, and the issuer's own certificate where that is
-// trusted. What nobody trusts ends for itself.
+// An authority ends with the first of those that are verified with it: what it shows, and the certificate by which the issuer signs
+// where that is trusted. What nobody trusts ends for itself, as the root above a trusted issuer.
 func TestWhoseEndCounts(t *testing.T) {
 	end := at.Add(90 * 24 * time.Hour)
 	ends := func(name string, it bool) x509.Certificate {
@@ -280,7 +290,7 @@ func TestWhoseEndCounts(t *testing.T) {
 		return c
 	}
 	for _, test := range []struct{ root, between, trusted, ends bool }{
-		{root: true}, {root: true, trusted: true, ends: true}, {between: true, ends: true}, {between: true, trusted: true, ends: true}, {trusted: true},
+		{root: true}, {root: true, trusted: true}, {between: true, ends: true}, {between: true, trusted: true, ends: true}, {trusted: true},
 	} {
 		made := byIssuer(t, newSigner(t, ends("root", test.root), ends("issuing", test.between)), test.trusted)
 		is, err := Describe(made)

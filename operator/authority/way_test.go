@@ -17,6 +17,7 @@ import (
 func TestFormerOfOneIssuer(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
 		issuer := newSigner(t, named("root"), named("issuing"))
+		beside := issuer.beside()
 		files, stolen := Files(nil), Files(nil)
 		for n := range 3 {
 			with, public := asked(t, files)
@@ -39,13 +40,16 @@ func TestFormerOfOneIssuer(t *testing.T) {
 			if is := letsIn(t, leaves, issuer.application()); is != trusted {
 				t.Errorf("trusted %v, %d: an application is let in: %v", trusted, n, is)
 			}
+			if letsIn(t, leaves, beside.application()) {
+				t.Errorf("trusted %v, %d: one of another issuer below the same root is let in", trusted, n)
+			}
 			if stolen != nil && letsIn(t, leaves, stolen["client.crt"]) != trusted {
 				t.Errorf("trusted %v, %d: a stolen leaf is let in: %v", trusted, n, !trusted)
 			}
 			if !letsIn(t, leaves, leaves["client.crt"]) {
 				t.Error("its own is not let in")
 			}
-			if files, stolen = Forget(files), leaves; n == 1 && trusted != bytes.Contains(files[pki.ClientsCA+".crt"], encode(issuer.root)) {
+			if files, stolen = Forget(files), leaves; n == 1 && trusted != bytes.Contains(files[pki.ClientsCA+".crt"], encode(issuer.ca)) {
 				t.Error("trusted is another one than is asked for")
 			}
 		}
@@ -100,16 +104,12 @@ func TestOnlyTheWayIsKept(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		made := s.files()
-		top := issuer.root
-		if name == "the rest" { // an issuer without a root calls its own what is shown as well
-			top = issuer.ca
-		}
-		if !bytes.Equal(made[chainFile], encode(own, issuer.ca)) || a.Own != nil && !bytes.Equal(made[issuerFile], encode(top)) {
-			t.Errorf("%s: shown are %d bytes, the issuer's own are %d", name, len(made[chainFile]), len(made[issuerFile]))
+		if !bytes.Equal(made[chainFile], encode(own, issuer.ca)) || !bytes.Equal(made[issuerFile], encode(issuer.ca)) {
+			t.Errorf("%s: shown are %d bytes, the issuer's are %d", name, len(made[chainFile]), len(made[issuerFile]))
 		}
 		want := encode(own)
 		if a.Trusted {
-			want = encode(own, issuer.root)
+			want = encode(own, issuer.ca)
 		}
 		if !bytes.Equal(made[pki.ClientsCA+".crt"], want) {
 			t.Errorf("%s: others are trusted", name)
