@@ -191,7 +191,6 @@ func (d *daemon) configure(ctx context.Context) (*Static, error) {
 // openDisk opens the data directory, unless it is another cluster's. A state
 // that cannot be read is the host's to tell of, while the daemon answers.
 func (d *daemon) openDisk(context.Context) error {
-	d.place = placeOf(d.cfg.DataDir)
 	var err error
 	if d.disk, err = datadir.Open(d.cfg.DataDir, runtime.CheckUnlocked, nil); err != nil {
 		return &Error{Problem: "open the data directory", Err: err, Advice: "--data-dir names a directory that this user can write"}

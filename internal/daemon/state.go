@@ -3,13 +3,10 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"etcdadm.io/internal/runtime"
 )
@@ -39,21 +36,8 @@ func (d *daemon) lockState() (lock *runtime.DirLock, made []string, err error) {
 	if err != nil {
 		return nil, nil, &Error{Problem: "lock the data directory", Err: err, Advice: advice}
 	}
+	d.place = lock.Place()
 	return lock, made, nil
-}
-
-// placeOf names the state directory, as this kernel has it: only within one place does its lock tell of other daemons. Empty:
-// it cannot be told.
-func placeOf(dataDir string) string {
-	boot, err := runtime.BootID()
-	if err != nil {
-		return ""
-	}
-	var is unix.Stat_t
-	if unix.Stat(filepath.Join(dataDir, "etcdadm"), &is) != nil {
-		return ""
-	}
-	return fmt.Sprintf("%s/%x/%d", boot, is.Dev, is.Ino)
 }
 
 // unmake takes back what a start made that was refused: the lock, which is

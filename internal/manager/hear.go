@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,11 +30,11 @@ type peerState struct {
 	silent   bool      // it has not been heard for so long that it does not count as live
 	answered time.Time // when it answered a call of this daemon's own last
 	told     bool      // it has said what it remembers of this host, be it nothing
-	// moved is when another endpoint spoke for this host last while the
-	// first was live, which is the other one; and disputed when they may be two.
-	moved    time.Time
-	disputed time.Time
+	// left is when each endpoint was last spoken at before another one spoke for this host while that counted as live: other is the
+	// last of them, and disputed when they last might be two.
+	left     map[string]time.Time
 	other    string
+	disputed time.Time
 	proved   time.Time // when the other one was heard again, so that it did not just move
 	two      bool      // there were two of them at the last round
 }
@@ -60,15 +61,22 @@ func (p *peerState) twin(now time.Time) string {
 }
 
 // movesTo notes that another endpoint speaks for the host while the one before counts as live. They are two daemons, unless the other
-// one has the lock that the one before had, as where a pod is made anew on its machine; and they are where that one is heard again.
+// one has the lock that the one before had, as where a pod is made anew on its machine; and they are where one that was left speaks
+// again.
 func (p *peerState) movesTo(to cluster.Ping, now time.Time) {
-	if p.other == to.Endpoint && now.Sub(p.moved) < disputedFor {
+	maps.DeleteFunc(p.left, func(_ string, at time.Time) bool { return now.Sub(at) >= disputedFor })
+	_, back := p.left[to.Endpoint]
+	if back {
 		p.proved = now
 	}
-	if p.proved.Equal(now) || to.Place == "" || to.Place != p.last.Place {
+	if back || to.Place == "" || to.Place != p.last.Place {
 		p.disputed = now
 	}
-	p.moved, p.other = now, p.contact.Endpoint
+	if p.left == nil {
+		p.left = map[string]time.Time{}
+	}
+	p.other = p.contact.Endpoint
+	p.left[p.other] = now
 }
 
 // Ping takes in a ping from another daemon and answers with this one's.
@@ -122,7 +130,8 @@ func (g *Gossip) hear(p cluster.Ping) {
 	}
 	was, now := q.last, time.Now()
 	fresh := !ok || !g.election.Live(p.Host, now)
-	if ok && !fresh && q.contact.Endpoint != p.Endpoint {
+	moved := ok && q.contact.Endpoint != p.Endpoint
+	if moved && !fresh {
 		q.movesTo(p, now)
 	}
 	q.contact, q.heard, q.last = cluster.Contact{Host: p.Host, Endpoint: p.Endpoint}, now, p
@@ -150,7 +159,7 @@ func (g *Gossip) hear(p cluster.Ping) {
 	}
 	// What happened over there is looked at now; a daemon that started anew
 	// counts from the beginning, and is another reason to look.
-	if g.election.Leading() && (fresh || p.Changes != was.Changes || p.Disk != was.Disk || p.Leaving != was.Leaving) {
+	if g.election.Leading() && (fresh || moved || p.Changes != was.Changes || p.Disk != was.Disk || p.Leaving != was.Leaving) {
 		g.Wake()
 	}
 	g.ringLocked()

@@ -802,7 +802,7 @@ func TestMovedHost(t *testing.T) {
 			time.Sleep(time.Minute)
 			w.crash(former)
 			moved := w.add("z", func(o *Options) { o.Contact.Host, o.Place = "c", c.is })
-			moved.host.id = "c"
+			moved.host.id, moved.host.disk = "c", former.host.disk
 			w.run(moved)
 			took := w.until(10*time.Second, "c is seen at its new address", func() bool {
 				o := a.Status().Observation
@@ -816,26 +816,31 @@ func TestMovedHost(t *testing.T) {
 	}
 }
 
-// Two daemons that say the same of their place, as after a machine was copied while it ran, are two from the first one's next word on.
+// Daemons that say the same of their place, as after a machine was copied while it ran, are several from the first one's next word on.
 func TestTwinsInOnePlace(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		_, b, c := w.three(func(o *Options) { o.Place = "boot/1:2" })
-		w.untilLeads(2*time.Second, "a")
-		time.Sleep(time.Minute)
-		twin := w.add("z", func(o *Options) { o.Contact.Host, o.Place = "c", "boot/1:2" })
-		twin.host.id, twin.host.disk = "c", c.host.disk
-		w.run(twin)
-		two := func() bool {
-			return slices.ContainsFunc(b.gossip.Known(), func(k known) bool { return k.contact.Host == "c" && k.other != "" })
-		}
-		w.until(10*time.Second, "b knows that there are two", two)
-		for range 120 {
-			time.Sleep(time.Second)
-			if !two() {
-				t.Fatal("b takes one of the two for the host")
+	for _, copies := range [][]cluster.HostID{{"z"}, {"x", "y", "z"}} {
+		bubble(t, func(t *testing.T, w *world) {
+			_, b, c := w.three(func(o *Options) { o.Place = "boot/1:2" })
+			w.untilLeads(2*time.Second, "a")
+			time.Sleep(time.Minute)
+			for _, name := range copies {
+				twin := w.add(name, func(o *Options) { o.Contact.Host, o.Place = "c", "boot/1:2" })
+				twin.host.id, twin.host.disk = "c", c.host.disk
+				w.run(twin)
+				time.Sleep(700 * time.Millisecond)
 			}
-		}
-	})
+			two := func() bool {
+				return slices.ContainsFunc(b.gossip.Known(), func(k known) bool { return k.contact.Host == "c" && k.other != "" })
+			}
+			w.until(10*time.Second, "b knows that there are several", two)
+			for range 120 {
+				time.Sleep(time.Second)
+				if !two() {
+					t.Fatal("b takes one of them for the host")
+				}
+			}
+		})
+	}
 }
 
 func (n *node) seededNow() bool {

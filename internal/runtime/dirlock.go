@@ -86,5 +86,16 @@ func stateLockedBy(f *os.File, path string) *LockedError {
 	return e
 }
 
+// Place names what is locked, as this kernel has it: only within one place does the lock tell of other daemons, and no other file has
+// its name as long as the lock is held. Empty: it cannot be told.
+func (l *DirLock) Place() string {
+	boot, err := BootID()
+	var is unix.Stat_t
+	if err != nil || unix.Fstat(int(l.file.Fd()), &is) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s/%x/%d", boot, is.Dev, is.Ino)
+}
+
 // Unlock gives the lock back.
 func (l *DirLock) Unlock() error { return l.file.Close() }

@@ -92,3 +92,34 @@ func TestStateDirLock(t *testing.T) {
 		t.Errorf("absent directory: %v", err)
 	}
 }
+
+// A place is what is locked, and not the directory: one that was wiped under a daemon is another place for the next one.
+func TestPlaceIsTheLock(t *testing.T) {
+	dir := t.TempDir()
+	lock := func() *runtime.DirLock {
+		t.Helper()
+		l, err := runtime.LockStateDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	first := lock()
+	place := first.Place()
+	if err := first.Unlock(); err != nil || place == "" {
+		t.Fatalf("place %q: %v", place, err)
+	}
+	again := lock()
+	defer again.Unlock()
+	if again.Place() != place {
+		t.Errorf("what is locked again is %s, and was %s", again.Place(), place)
+	}
+	if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	other := lock()
+	defer other.Unlock()
+	if other.Place() == place {
+		t.Error("two hold the lock of one place")
+	}
+}
