@@ -65,9 +65,6 @@ func (w *World) next() Decision {
 
 // refused says why nothing is made of what the EtcdCluster asks for; nil: it can be.
 func (w *World) refused() *Wait {
-	if off := w.Want.Unsupported; len(off) > 0 {
-		return &Wait{Code: NotSupported, Sentence: unsupported(off)}
-	}
 	if w.Want.Refused != "" {
 		return &Wait{Code: SpecRefused, Sentence: w.Want.Refused}
 	}
@@ -75,24 +72,6 @@ func (w *World) refused() *Wait {
 		return &Wait{Code: SpecRefused, Sentence: strings.TrimPrefix(err.Error(), cluster.ErrSpec.Error()+": ")}
 	}
 	return nil
-}
-
-// unsupported says which fields are not acted on, and which flag of the operator helps.
-func unsupported(off []Field) string {
-	var fields, flags []string
-	for _, f := range off {
-		if fields = append(fields, f.Name); f.Alpha != "" {
-			flags = append(flags, f.Alpha)
-		}
-	}
-	out := fmt.Sprintf("this operator does not act on %s: leave it out", strings.Join(fields, ", "))
-	switch {
-	case len(flags) == 0:
-		return fmt.Sprintf("this operator does not act on %s yet: leave it out", strings.Join(fields, ", "))
-	case len(flags) == len(fields):
-		return fmt.Sprintf("%s, or have the operator started with --alpha=%s, which is not finished", out, strings.Join(flags, ","))
-	}
-	return out
 }
 
 // idle: nothing but what is looked after all the time is to be done.

@@ -18,7 +18,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // The scenarios in testdata are the specification. A block is a world, a line for each thing in it:
 //
-//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills=24h volumes=Keep unsupported=x alpha=Y issuer=corp+trusted barred automatic from=NAME|proven elsewhere=claims adopt|adopt=ab givenup letgo options=NAME:VALUE
+//	want rotate=1 size=3 spare=0 version=3.6.16 replaceAfter=5m paused hibernate deleted=1h backup drills=24h volumes=Keep refused=WHY issuer=corp+trusted barred automatic from=NAME|proven elsewhere=claims adopt|adopt=ab givenup letgo options=NAME:VALUE
 //	record next=4 copied remade held kept last=asked|taken|proven|failed none part begun=NAME queued asked adopts|adopts=ab          without the line there is one, with the next number above all hosts
 //	budget 2
 //	joining cluster=ab members=3 foreign=3 hosts=2 votes=1   what adopt --join wrote down
@@ -283,8 +283,8 @@ func wantOf(t *testing.T, args map[string]string) Want {
 	}
 	w.GivenUp, w.LetGo = has(args, "givenup"), has(args, "letgo")
 	w.Spec.Options = optionsOf(args["options"])
-	if has(args, "unsupported") {
-		w.Unsupported = []Field{{args["unsupported"], args["alpha"]}}
+	if has(args, "refused") {
+		w.Refused = args["refused"]
 	}
 	return w
 }

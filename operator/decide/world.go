@@ -109,15 +109,6 @@ type Want struct {
 	GivenUp, LetGo bool
 	// Refused says what is wrong with the EtcdCluster that the API server cannot tell.
 	Refused string
-	// Unsupported are fields of the spec that this release does not act on.
-	Unsupported []Field
-}
-
-// Field is one of the spec that is not acted on.
-type Field struct {
-	Name string
-	// Alpha is its name in the operator's --alpha, by which it is on; empty: no operator of this release acts on it.
-	Alpha string
 }
 
 // Volumes says what becomes of the volumes of a deleted cluster.

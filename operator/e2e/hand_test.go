@@ -434,7 +434,7 @@ func operator(c client.Client, lives int, now func() time.Time) (*reconcile.Reco
 		},
 	})
 	return &reconcile.Reconciler{Cached: counted, Live: counted, Writer: &act.Writer{Client: counted, Live: counted}, Image: "localhost/etcdadm:1", Now: now,
-		Alpha: reconcile.Alpha{ClientIssuer: true}, Issuers: reconcile.Issuers{{Kind: "Issuer", Name: "*", Group: shape.IssuerGroup}, {Kind: "ClusterIssuer", Name: "other", Group: shape.IssuerGroup}}}, func() int { return writes }
+		Issuers: reconcile.Issuers{{Kind: "Issuer", Name: "*", Group: shape.IssuerGroup}, {Kind: "ClusterIssuer", Name: "other", Group: shape.IssuerGroup}}}, func() int { return writes }
 }
 
 // settle runs operator and hand in turn until what is wanted holds.

@@ -22,8 +22,8 @@ import (
 
 const byIssuer = "size: 3, version: 3.6.16, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: corp}}}"
 
-// certified says why not all of the client side is as its issuer has it: leaves show the whole way to it, its own certificate is
-// trusted where that is asked for and else nowhere, and who trusts it alone trusts the members.
+// certified says why not all of the client side is as its issuer has it: leaves show the whole way to its root, the certificate by which
+// it signs is trusted where that is asked for and else nowhere, and who trusts the root alone trusts the members.
 func (h *hand) certified(i *issuer) func() error {
 	return func() error {
 		files, _ := h.authorities()
@@ -32,7 +32,7 @@ func (h *hand) certified(i *issuer) func() error {
 		if c.TrustIssuer {
 			want = 2
 		}
-		if len(own) != want || own[0].CheckSignatureFrom(i.ca) != nil || c.TrustIssuer && !own[1].Equal(i.root) {
+		if len(own) != want || own[0].CheckSignatureFrom(i.ca) != nil || c.TrustIssuer && !own[1].Equal(i.ca) {
 			return fmt.Errorf("trusted are %d certificates", len(own))
 		}
 		bundle := &corev1.ConfigMap{}

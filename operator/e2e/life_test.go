@@ -15,7 +15,6 @@ import (
 
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/authority"
-	"etcdadm.io/operator/reconcile"
 	"etcdadm.io/operator/shape"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -308,12 +307,12 @@ func TestRefusedByTheOperator(t *testing.T) {
 		"template": {"size: 3, version: 3.7.3, storage: {size: 1Gi}, pod: {spec: {containers: none}}", "SpecRefused", "spec.pod"},
 		"store":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, backup: {store: \"s3://b/shared\"}", "StoreTaken", "/first"},
 		"hasty":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, replaceAfter: 0s", "SpecRefused", "spec.replaceAfter"},
-		"later":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: x}}}", "NotSupported", "--alpha=ClientIssuer"},
+		"later":    {"size: 3, version: 3.7.3, storage: {size: 1Gi}, tls: {clients: {issuerRef: {name: x}}}", "IssuerBarred", "Issuer/x added to the operator's --issuers"},
 	} {
 		h.name = name
 		must(t, h.c.Create(t.Context(), object(t, ns, etcdCluster(name, test.spec))))
 		r, _ := operator(h.c, -1, nil)
-		r.Alpha = reconcile.Alpha{}
+		r.Issuers = nil
 		must(t, h.settle(r, name, func() error {
 			if c := h.condition(v1alpha1.Ready); c.Reason != test.reason || !strings.Contains(c.Message, test.says) {
 				return fmt.Errorf("%+v", c)

@@ -35,7 +35,7 @@ func manager(t *testing.T, by *rest.Config, ns, name string) (stop func(), leads
 		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry, Controller: config.Controller{SkipNameValidation: &anyName},
 	})
 	must(t, err)
-	r := &reconcile.Reconciler{Cached: m.GetClient(), Live: m.GetAPIReader(), Writer: &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()}, Image: "localhost/etcdadm:1", Events: m.GetEventRecorder("etcdadm-operator"), Alpha: reconcile.Alpha{ClientIssuer: true}}
+	r := &reconcile.Reconciler{Cached: m.GetClient(), Live: m.GetAPIReader(), Writer: &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()}, Image: "localhost/etcdadm:1", Events: m.GetEventRecorder("etcdadm-operator"), Issuers: reconcile.Issuers{{Kind: "Issuer", Name: "*", Group: "cert-manager.io"}}}
 	must(t, r.Setup(m, 4))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -153,7 +153,7 @@ func (g *rig) starts() *program {
 	must(t, os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
 		"users: [{name: u, user: {tokenFile: "+account+"/token}}]\nclusters: [{name: c, cluster: {server: \""+g.by+"\", certificate-authority: "+g.dir+"/between/ca.crt}}]\n"), 0o600))
 	p := &program{t: t, stats: testetcd.FreePort(t)}
-	p.cmd = exec.Command(file, "--image=localhost/etcdadm:1", "--alpha=ClientIssuer", "--kubeconfig="+kubeconfig, "--leader-election-namespace="+operatorNamespace,
+	p.cmd = exec.Command(file, "--image=localhost/etcdadm:1", "--alpha=ClientIssuer,Adopt", "--issuers=Issuer/*", "--kubeconfig="+kubeconfig, "--leader-election-namespace="+operatorNamespace,
 		"--metrics-bind-address=127.0.0.1:"+strconv.Itoa(p.stats), "--health-probe-bind-address=0")
 	name := filepath.Join(g.dir, fmt.Sprintf("operator-%d.log", p.stats))
 	out, err := os.Create(name)

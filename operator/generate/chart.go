@@ -17,7 +17,7 @@ type part struct {
 }
 
 // clientIssuer: issuers may be asked to sign, and the operator has the right to it.
-const clientIssuer = `has "ClientIssuer" .Values.alpha`
+const clientIssuer = ".Values.issuers"
 
 // arguments are those of the operator.
 const arguments = "        - --image=$(HOST_IMAGE)\n"
@@ -40,11 +40,8 @@ func parts() []part {
 			{"replicas: 2\n", "replicas: {{ .Values.replicas }}\n"},
 			{"image: etcdadm-operator\n", "image: {{ .Values.image | quote }}\n"},
 			{"value: etcdadm}\n", "value: {{ .Values.hostImage | quote }}}\n"},
-			{arguments, arguments + `        {{- with .Values.alpha }}
-        - --alpha={{ join "," . }}
-        {{- end }}
-        {{- if ` + clientIssuer + ` }}
-        - {{ join "," .Values.issuers | printf "--issuers=%s" | quote }}
+			{arguments, arguments + `        {{- with ` + clientIssuer + ` }}
+        - {{ join "," . | printf "--issuers=%s" | quote }}
         {{- end }}
         {{- range .Values.args }}
         - {{ . | quote }}

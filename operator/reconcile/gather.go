@@ -129,7 +129,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader, ec *v1alpha
 		}
 	}
 	w.Since = ec.CreationTimestamp.Time
-	s.want(r.Alpha, r.Issuers)
+	s.want(r.Issuers)
 	w.Want.RotationGrace = r.RotationGrace
 	s.describe()
 	s.rotation()
@@ -196,7 +196,7 @@ func (s *sight) host(o client.Object) *hostObjects {
 }
 
 // want reads what the EtcdCluster asks for, by an operator that has this on and may ask those.
-func (s *sight) want(on Alpha, may Issuers) {
+func (s *sight) want(may Issuers) {
 	spec, w := s.cluster.Spec, &s.world.Want
 	w.Spec = cluster.Spec{MemberCount: int(spec.Size), Options: shape.Options(spec), DeadAfter: spec.ReplaceAfter.Or(defaultReplaceAfter)}
 	if v, err := cluster.ParseVersion(spec.Version); err == nil {
@@ -236,18 +236,6 @@ func (s *sight) want(on Alpha, may Issuers) {
 	}
 	if at := s.cluster.DeletionTimestamp; at != nil {
 		w.Deleted = at.Time
-	}
-	for _, f := range []struct {
-		name  string
-		said  bool
-		alpha string // the name in --alpha by which it is on; empty: there is none
-		on    bool
-	}{
-		{"tls.clients", spec.TLS != nil && spec.TLS.Clients != nil, "ClientIssuer", on.ClientIssuer},
-	} {
-		if f.said && !f.on {
-			w.Unsupported = append(w.Unsupported, decide.Field{Name: "spec." + f.name, Alpha: f.alpha})
-		}
 	}
 	if b := spec.Backup; b != nil { // hosts have no identity that opens what was encrypted
 		w.DrillEvery = b.DrillInterval.Or(0)

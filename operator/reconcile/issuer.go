@@ -58,7 +58,7 @@ func issuerOf(t *v1alpha1.TLS) decide.Issuer {
 // readAsked finds out what has become of the request that is out, where it is waited for.
 func (r *Reconciler) readAsked(ctx context.Context, s *sight) {
 	a := s.world.Authorities
-	if a == nil || a.Asked == nil || a.Asked.Issuer != s.world.Want.Issuer || s.world.Want.IssuerBarred || len(s.world.Want.Unsupported) > 0 || s.cluster.DeletionTimestamp != nil {
+	if a == nil || a.Asked == nil || a.Asked.Issuer != s.world.Want.Issuer || s.world.Want.IssuerBarred || s.cluster.DeletionTimestamp != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, asking)

@@ -13,9 +13,6 @@ import (
 // the operator's account rather than by his own. Each is a kind, in full, and a name, which * is for all of that kind.
 type Issuers []decide.Issuer
 
-// OwnIssuers are cert-manager's Issuers of the cluster's own namespace.
-var OwnIssuers = Issuers{{Kind: "Issuer", Name: "*", Group: shape.IssuerGroup}}
-
 // ParseIssuers reads a list of KIND/NAME or KIND.GROUP/NAME with commas between them, as --issuers has it. Empty: none.
 func ParseIssuers(list string) (Issuers, error) {
 	out := Issuers{}
@@ -37,11 +34,8 @@ func ParseIssuers(list string) (Issuers, error) {
 	return out, nil
 }
 
-// allow says whether an issuer may be asked. Of no list at all it is cert-manager's Issuers of the cluster's own namespace.
+// allow says whether an issuer may be asked.
 func (i Issuers) allow(is decide.Issuer) bool {
-	if i == nil {
-		i = OwnIssuers
-	}
 	return slices.ContainsFunc(i, func(one decide.Issuer) bool {
 		return one.Kind == is.Kind && one.Group == is.Group && (one.Name == "*" || one.Name == is.Name)
 	})

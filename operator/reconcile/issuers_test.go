@@ -8,7 +8,7 @@ import (
 	"etcdadm.io/operator/decide"
 )
 
-// The operator asks no issuer by its own account that who runs it has not listed, but those of the cluster's own namespace.
+// The operator asks no issuer by its own account that who runs it has not listed.
 func TestIssuersThatMayBeAsked(t *testing.T) {
 	own := corp
 	wide, pca := decide.Issuer{Name: "corp", Kind: "ClusterIssuer", Group: "cert-manager.io"}, decide.Issuer{Name: "pca", Kind: "Issuer", Group: "awspca.example"}
@@ -16,16 +16,13 @@ func TestIssuersThatMayBeAsked(t *testing.T) {
 		list           string
 		own, wide, pca bool
 	}{
-		{"-", true, false, false}, {"", false, false, false}, {"Issuer/*", true, false, false}, {"Issuer/other", false, false, false},
+		{"", false, false, false}, {"Issuer/*", true, false, false}, {"Issuer/other", false, false, false},
 		{"Issuer/*,ClusterIssuer/corp", true, true, false}, {"ClusterIssuer/*", false, true, false}, {"Issuer.awspca.example/pca", false, false, true},
 		{"Issuer.cert-manager.io/corp, Issuer.awspca.example/*", true, false, true},
 	} {
-		var issuers Issuers // of no list
-		if test.list != "-" {
-			var err error
-			if issuers, err = ParseIssuers(test.list); err != nil {
-				t.Fatal(err)
-			}
+		issuers, err := ParseIssuers(test.list)
+		if err != nil {
+			t.Fatal(err)
 		}
 		if issuers.allow(own) != test.own || issuers.allow(wide) != test.wide || issuers.allow(pca) != test.pca {
 			t.Errorf("%q: %v %v %v", test.list, issuers.allow(own), issuers.allow(wide), issuers.allow(pca))
@@ -37,10 +34,10 @@ func TestIssuersThatMayBeAsked(t *testing.T) {
 		}
 	}
 	s := &sight{cluster: &v1alpha1.EtcdCluster{Spec: v1alpha1.ClusterSpec{TLS: &v1alpha1.TLS{Clients: &v1alpha1.TLSClients{IssuerRef: v1alpha1.IssuerRef{Name: "corp", Kind: "ClusterIssuer"}}}}}}
-	if s.want(Alpha{ClientIssuer: true}, nil); !s.world.Want.IssuerBarred {
-		t.Error("a ClusterIssuer is asked by default")
+	if s.want(nil); !s.world.Want.IssuerBarred {
+		t.Error("an issuer is asked that nobody has listed")
 	}
-	if s.want(Alpha{ClientIssuer: true}, Issuers{wide}); s.world.Want.IssuerBarred {
+	if s.want(Issuers{wide}); s.world.Want.IssuerBarred {
 		t.Error("what is listed is not asked")
 	}
 }

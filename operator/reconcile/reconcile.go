@@ -58,8 +58,7 @@ type Reconciler struct {
 	Image  string               // of hosts
 	// RotationGrace is how long clients have at each step in which the authorities are rotated.
 	RotationGrace time.Duration
-	Alpha         Alpha
-	Issuers       Issuers          // that may be asked to sign; nil: OwnIssuers
+	Issuers       Issuers          // that may be asked to sign
 	Now           func() time.Time // nil: the clock
 	rolls         rolls
 	beats         beats

@@ -130,8 +130,8 @@ func worldOf(args map[string]string) *decide.World {
 	if has("unread") {
 		w.Unread = "it is no JSON"
 	}
-	if has("unsupported") {
-		w.Want.Unsupported = []decide.Field{{Name: "spec.hosts"}}
+	if has("refused") {
+		w.Want.Refused = "spec.pod is wrong"
 	}
 	if ago, err := time.ParseDuration(args["told"]); err == nil {
 		w.Told.At = now.Add(-ago)

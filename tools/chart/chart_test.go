@@ -153,13 +153,12 @@ func TestClientIssuer(t *testing.T) {
 		more   string
 		values object
 	}{
-		{"", object{"alpha": []any{"ClientIssuer"}}},
+		{"", object{"issuers": []any{"Issuer/*"}}},
 		{`patches:
 - target: {kind: Deployment, name: etcdadm-operator}
   patch: |
-    - {op: replace, path: /spec/template/spec/containers/0/args/1, value: "--alpha=ClientIssuer"}
-    - {op: replace, path: /spec/template/spec/containers/0/args/2, value: "--issuers=Issuer/*,ClusterIssuer/etcd"}
-`, object{"alpha": []any{"ClientIssuer"}, "issuers": []any{"Issuer/*", "ClusterIssuer/etcd"}}},
+    - {op: replace, path: /spec/template/spec/containers/0/args/1, value: "--issuers=Issuer/*,ClusterIssuer/etcd"}
+`, object{"issuers": []any{"Issuer/*", "ClusterIssuer/etcd"}}},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay+test.more), 0o600); err != nil {
 			t.Fatal(err)
@@ -185,8 +184,8 @@ func TestClientIssuer(t *testing.T) {
 
 // The right to ask issuers is there with the value alone.
 func TestRightToAskIssuers(t *testing.T) {
-	for _, alpha := range [][]any{nil, {"ClientIssuer"}} {
-		got, err := helm(set(object{"alpha": alpha}))
+	for _, issuers := range [][]any{nil, {"Issuer/*"}} {
+		got, err := helm(set(object{"issuers": issuers}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,8 +193,8 @@ func TestRightToAskIssuers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if is, want := strings.Contains(string(text), "certificaterequests"), slices.Contains(alpha, "ClientIssuer"); is != want {
-			t.Errorf("with %v the operator may make CertificateRequests: %v", alpha, is)
+		if is, want := strings.Contains(string(text), "certificaterequests"), len(issuers) > 0; is != want {
+			t.Errorf("with %v the operator may make CertificateRequests: %v", issuers, is)
 		}
 	}
 }
@@ -221,8 +220,8 @@ func TestValues(t *testing.T) {
 		{object{"hostImage": "x/etcdadm:1"}, []string{"Deployment etcdadm-operator"}},
 		{object{"replicas": 1}, []string{"Deployment etcdadm-operator"}},
 		{object{"args": []any{"--workers=64"}}, []string{"Deployment etcdadm-operator"}},
-		{object{"alpha": []any{"ClientIssuer"}}, []string{"ClusterRole etcdadm-operator-client-issuer", "ClusterRoleBinding etcdadm-operator-client-issuer", "Deployment etcdadm-operator"}},
-		{object{"issuers": []any{"ClusterIssuer/etcd"}}, nil}, // nobody is asked
+		{object{"alpha": []any{"ClientIssuer", "Adopt"}}, nil}, // of earlier operators
+		{object{"issuers": []any{"ClusterIssuer/etcd"}}, []string{"ClusterRole etcdadm-operator-client-issuer", "ClusterRoleBinding etcdadm-operator-client-issuer", "Deployment etcdadm-operator"}},
 		{object{"resources": object{"limits": object{"memory": "1Gi"}}}, []string{"Deployment etcdadm-operator"}},
 		{object{"pod": object{"nodeSelector": object{"a": "b"}, "tolerations": []any{object{"operator": "Exists"}}}}, []string{"Deployment etcdadm-operator"}},
 		{object{"protected": false}, []string{"ValidatingAdmissionPolicy etcdadm-protected", "ValidatingAdmissionPolicyBinding etcdadm-protected"}},
@@ -258,8 +257,7 @@ func TestRefusedValues(t *testing.T) {
 		"hostimage":          set(object{"hostimage": "a slip"}),
 		"replicas":           set(object{"replicas": "two"}),
 		"args":               set(object{"args": []any{"--image=x"}}),
-		"args/0":             set(object{"args": []any{"--alpha=ClientIssuer"}}),
-		"alpha":              set(object{"alpha": []any{"Everything"}}),
+		"args/0":             set(object{"args": []any{"--issuers=Issuer/*"}}),
 		"issuers":            set(object{"issuers": []any{"etcd"}}),
 		"serviceAccountName": set(object{"pod": object{"serviceAccountName": "admin"}}),
 		"podMonitor":         set(object{"podMonitor": "yes"}),

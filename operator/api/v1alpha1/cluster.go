@@ -279,7 +279,7 @@ type TLS struct {
 // TLSClients is the side of etcd's clients.
 type TLSClients struct {
 	IssuerRef IssuerRef `json:"issuerRef"`
-	// TrustIssuer has the members also let in whoever that issuer signs for, or another one below the root that it tells as its CA,
+	// TrustIssuer has the members also let in whoever that issuer signs for, by the certificate with which it signed the authority,
 	// and main-ca trust it. Whoever that issuer signs for may name itself root, so that etcd's authentication does not protect; and a
 	// former authority that it signed is let in for as long as that lasts, whatever is rotated. Default false: clients have
 	// certificates of the cluster's own authority.

@@ -32,12 +32,12 @@ func main() {
 	healthAt := flag.String("health-probe-bind-address", ":8081", "where /healthz and /readyz are")
 	workers := flag.Int("workers", 32, "clusters that are looked at at once")
 	grace := flag.Duration("rotation-grace", 10*time.Minute, "how long clients have at each step of spec.tls.rotate to take new certificates up")
-	var alpha []string // an overlay may give the flag beside a component
-	flag.Func("alpha", "what is not finished and is on nonetheless, with commas between, or the flag again: ClientIssuer (spec.tls.clients)", func(s string) error {
-		alpha = append(alpha, s)
+	flag.String("alpha", "", "of earlier operators, and has no effect: what it had on is on in each")
+	var issuers []string // an overlay may give the flag beside a component
+	flag.Func("issuers", "issuers that spec.tls.clients may name, as KIND/NAME or KIND.GROUP/NAME, with commas between, or the flag again; NAME may be *. Default: none", func(s string) error {
+		issuers = append(issuers, s)
 		return nil
 	})
-	issuers := flag.String("issuers", "Issuer/*", "issuers that spec.tls.clients may name, as KIND/NAME or KIND.GROUP/NAME, with commas between; NAME may be *")
 	flag.Parse() // --kubeconfig is controller-runtime's
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
@@ -45,10 +45,7 @@ func main() {
 	ctrl.SetLogger(zap.New())
 	r := &reconcile.Reconciler{Image: *image, RotationGrace: *grace}
 	var err error
-	if r.Alpha, err = reconcile.ParseAlpha(strings.Join(alpha, ",")); err == nil {
-		r.Issuers, err = reconcile.ParseIssuers(*issuers)
-	}
-	if err == nil {
+	if r.Issuers, err = reconcile.ParseIssuers(strings.Join(issuers, ",")); err == nil {
 		err = run(r, *namespace, *elect, *metricsAt, *healthAt, *workers)
 	}
 	if err != nil {
