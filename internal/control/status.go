@@ -35,7 +35,9 @@ type Status struct {
 	Members []MemberStatus  `json:"members,omitempty"`
 	// Hosts are those that the leader heard at its last look, sorted. One with a member that
 	// is not among them was not heard.
-	Hosts    []HostStatus    `json:"hosts,omitempty"`
+	Hosts []HostStatus `json:"hosts,omitempty"`
+	// Silent are those that it has heard before and did not hear then.
+	Silent   []SilentStatus  `json:"silent,omitempty"`
 	Blockers []BlockerStatus `json:"blockers,omitempty"`
 	// Backup is the newest backup that the leader knows of, and Proven the newest that was found good.
 	Backup *cluster.Backup `json:"backup,omitempty"`
@@ -138,6 +140,13 @@ type HostStatus struct {
 	Data cluster.DiskData `json:"data"` // what its daemon said lies on the disk
 	// Trust is whom it trusts; nil: it has no TLS, or does not tell.
 	Trust *TrustStatus `json:"trust,omitempty"`
+}
+
+// SilentStatus is a host that is not heard.
+type SilentStatus struct {
+	Host cluster.HostID `json:"host"`
+	// For is for how long, when the leader looked.
+	For time.Duration `json:"for"`
 }
 
 // TrustStatus is whom a host trusts, as certificates of authorities by their SHA-256, sorted. Who rotates the authorities of

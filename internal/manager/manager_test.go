@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/election"
 	"etcdadm.io/internal/blob/memory"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/host/record"
@@ -814,6 +815,24 @@ func TestMovedHost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The status tells for how long a daemon has not been heard, by one clock.
+func TestTellsHowLongAHostIsSilent(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, _, c := w.three()
+		w.untilLeads(2*time.Second, "a")
+		time.Sleep(time.Minute)
+		if all := storeStatus(a.Status()).Silent; len(all) > 0 {
+			t.Errorf("silent are %v", all)
+		}
+		w.crash(c)
+		began := time.Now()
+		w.until(10*time.Second, "c is told to be silent", func() bool {
+			all := storeStatus(a.Status()).Silent
+			return len(all) == 1 && all[0].Host == "c" && all[0].For >= election.PeerTimeout && all[0].For <= time.Since(began)+5*time.Second
+		})
+	})
 }
 
 // Daemons that say the same of their place, as after a machine was copied while it ran, are several from the first one's next word on.

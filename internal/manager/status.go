@@ -277,6 +277,11 @@ func storeStatus(s Status) control.Status {
 		h := &o.Hosts[i]
 		out.Hosts = append(out.Hosts, control.HostStatus{Host: h.Host, Disk: h.Disk, Data: h.Data(), Trust: trustOf(h)})
 	}
+	for _, g := range o.Gaps {
+		if g.Silent > 0 {
+			out.Silent = append(out.Silent, control.SilentStatus{Host: g.Host, For: g.Silent.Round(time.Millisecond)})
+		}
+	}
 	if n := o.Backups.Newest; len(n) > 0 {
 		out.Backup = &n[0]
 	}

@@ -289,10 +289,15 @@ func TestWhoseEndCounts(t *testing.T) {
 		}
 		return c
 	}
-	for _, test := range []struct{ root, between, trusted, ends bool }{
+	for _, test := range []struct{ root, between, direct, trusted, ends bool }{
 		{root: true}, {root: true, trusted: true}, {between: true, ends: true}, {between: true, trusted: true, ends: true}, {trusted: true},
+		{root: true, direct: true}, {root: true, direct: true, trusted: true, ends: true},
 	} {
-		made := byIssuer(t, newSigner(t, ends("root", test.root), ends("issuing", test.between)), test.trusted)
+		issuer := newSigner(t, ends("root", test.root), ends("issuing", test.between))
+		if test.direct { // by what signs itself
+			issuer.ca, issuer.key = issuer.root, issuer.rootKey
+		}
+		made := byIssuer(t, issuer, test.trusted)
 		is, err := Describe(made)
 		if err != nil || is.Ends.Equal(end) != test.ends {
 			t.Errorf("%+v: it ends at %s: %v", test, is.Ends, err)

@@ -75,18 +75,14 @@ func (w *World) differs(now cluster.Spec) string {
 // that the daemons hear. So each host that comes takes one voter over.
 func (w *World) names() []cluster.HostID {
 	var stay, leave []Host
-	heard, sound := 0, 0
+	heard := 0
 	for _, h := range w.Hosts {
 		_, hears, _ := w.Hears(h.Name)
 		switch {
 		case w.retired(h):
 		case h.stays():
-			stay = append(stay, h)
-			if !w.lost(h) {
-				sound++
-				if hears {
-					heard++
-				}
+			if stay = append(stay, h); hears && !w.lost(h) {
+				heard++
 			}
 		case w.votes(h.Name) && w.named(h.Name):
 			leave = append(leave, h)
@@ -113,14 +109,15 @@ func (w *World) names() []cluster.HostID {
 	if w.noHost() {
 		wanted++
 	}
-	for ; len(stay) > 0; stay = stay[:len(stay)-1] {
-		last := stay[len(stay)-1]
-		gone := w.lost(last)
-		if carries(last) || gone && sound < wanted || !gone && sound <= wanted {
-			break
+	for ; len(stay) > 0; stay = stay[:len(stay)-1] { // a voter that is silent may be taken out yet
+		last, others := stay[len(stay)-1], 0
+		for _, h := range stay[:len(stay)-1] {
+			if !w.lost(h) && h.SilentSince.IsZero() {
+				others++
+			}
 		}
-		if !gone {
-			sound--
+		if carries(last) || others < wanted {
+			break
 		}
 	}
 	slices.SortStableFunc(leave, func(a, b Host) int { // who is not heard makes way first

@@ -17,6 +17,8 @@ type Told struct {
 	Generation uint64
 	// Hosts are those that the leading daemon hears; nil: it did not say.
 	Hosts []ToldHost
+	// Silent is for how long the leading daemon had not heard a host when it told, by its own clock.
+	Silent map[string]time.Duration
 	// AllUp: each voter is up. Up are the hosts of members that are.
 	AllUp bool
 	Up    []string
@@ -108,17 +110,21 @@ func (w *World) Hears(name string) (h ToldHost, heard, known bool) {
 	return t.Hosts[i], true, true
 }
 
-// SilentSince is since when a host is silent, now that it was shown to be since shown; zero: it is not, or nobody knows.
+// SilentSince is since when a host is silent, now that it was shown to be since shown; zero: it is not, or nobody knows. How long the
+// leading daemon has not heard it counts where that one has a quorum, as for the daemons themselves; one that was cut off hears nobody.
 func (w *World) SilentSince(h Host, shown time.Time) time.Time {
 	t := w.fresh()
 	_, heard, known := w.Hears(h.Name)
 	switch {
 	case t == nil || !h.Running || heard || slices.Contains(t.Paused, h.Name):
 		return time.Time{}
-	case !shown.IsZero():
+	case !known:
 		return shown
-	case known:
-		return w.Now
+	case shown.IsZero():
+		shown = w.Now
 	}
-	return time.Time{}
+	if told := w.Now.Add(-t.Silent[h.Name]); told.Before(shown) && !slices.ContainsFunc(t.Blockers, LosesQuorum) {
+		return told
+	}
+	return shown
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/control"
@@ -222,6 +223,10 @@ func toldOf(t *control.Status, in *cluster.Intent) *decide.Told {
 			told.Trust = &decide.Trust{Daemon: t.Daemon, Member: t.Member, Signed: t.Signed}
 		}
 		out.Hosts = append(out.Hosts, told)
+	}
+	out.Silent = map[string]time.Duration{}
+	for _, s := range t.Silent {
+		out.Silent[string(s.Host)] = s.For
 	}
 	for _, b := range []*cluster.Backup{t.Backup, t.Proven} {
 		if b != nil && b.Drilled.After(out.Drilled) {
