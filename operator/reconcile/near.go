@@ -24,13 +24,19 @@ import (
 
 // CacheOptions have the cache hold the operator's own objects alone, without what nobody reads.
 func CacheOptions() cache.Options {
-	return cache.Options{
-		DefaultLabelSelector: labels.SelectorFromSet(labels.Set(ours())), DefaultTransform: lean,
-		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.EtcdCluster{}: {Label: labels.Everything()}, &v1alpha1.EtcdBackup{}: {Label: labels.Everything()},
-			&v1alpha1.EtcdBackupSchedule{}: {Label: labels.Everything()}, &v1alpha1.EtcdRestore{}: {Label: labels.Everything()},
-		},
+	all := map[client.Object]cache.ByObject{}
+	for _, o := range wishes() {
+		all[o] = cache.ByObject{Label: labels.Everything()}
 	}
+	return cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set(ours())), DefaultTransform: lean, ByObject: all}
+}
+
+// Kinds are those that the loops watch: without one of them none can begin.
+func Kinds() []client.Object { return append(wishes(), watched()...) }
+
+// wishes are the kinds by which people say what they want.
+func wishes() []client.Object {
+	return []client.Object{&v1alpha1.EtcdCluster{}, &v1alpha1.EtcdBackup{}, &v1alpha1.EtcdBackupSchedule{}, &v1alpha1.EtcdRestore{}}
 }
 
 // lean drops of an object what is read past the cache or not at all: pods and their templates are most of what thousands of

@@ -4,6 +4,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -12,10 +13,11 @@ import (
 	"etcdadm.io/operator/act"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/reconcile"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
@@ -69,22 +71,34 @@ func run(r *reconcile.Reconciler, namespace string, elect bool, metricsAt, healt
 	if err != nil {
 		return err
 	}
+	ctx, p := ctrl.SetupSignalHandler(), &probes{}
+	stop, err := p.serve(ctx, healthAt)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	known, err := awaitAPI(ctx, config, scheme, reconcile.Kinds(), ctrl.Log.WithValues("server", config.Host).Info)
+	if ctx.Err() != nil { // by a signal, in order
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	m, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Cache: reconcile.CacheOptions(), Metrics: server.Options{BindAddress: metricsAt}, HealthProbeBindAddress: healthAt,
+		Scheme: scheme, Cache: reconcile.CacheOptions(), Metrics: server.Options{BindAddress: metricsAt}, HealthProbeBindAddress: "0",
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return known, nil },
 		LeaderElection: elect, LeaderElectionID: "etcdadm-operator", LeaderElectionNamespace: namespace, LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {
 		return err
 	}
-	for _, add := range []func(string, healthz.Checker) error{m.AddHealthzCheck, m.AddReadyzCheck} {
-		if err := add("ping", healthz.Ping); err != nil {
-			return err
-		}
+	if err := m.Add(p); err != nil {
+		return err
 	}
 	r.Cached, r.Live, r.Events = m.GetClient(), m.GetAPIReader(), m.GetEventRecorder("etcdadm-operator")
 	r.Writer = &act.Writer{Client: m.GetClient(), Live: m.GetAPIReader()}
 	if err := r.Setup(m, workers); err != nil {
 		return err
 	}
-	return m.Start(ctrl.SetupSignalHandler())
+	return m.Start(ctx)
 }
