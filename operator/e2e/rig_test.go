@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -58,6 +59,7 @@ type rig struct {
 	server *testkube.Server
 	c      client.Client          // reads what it has cached
 	by     string                 // the URL by which operators reach the API server
+	trust  string                 // file with the authority of that
 	sick   atomic.Pointer[string] // a namespace of which operators are answered nothing
 	hung   atomic.Int64           // what they were not answered
 	build  sync.Once
@@ -125,7 +127,7 @@ func (g *rig) between() {
 	})}
 	go func() { _ = server.ServeTLS(l, certs.Cert, certs.Key) }() // until it is closed
 	t.Cleanup(func() { server.Close() })
-	g.by = "https://" + l.Addr().String()
+	g.by, g.trust = "https://"+l.Addr().String(), certs.CA
 }
 
 // program is an operator that runs.
@@ -133,37 +135,39 @@ type program struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	stats int // port of its metrics
+	asks  int // port of its probes
+	log   string
 	once  sync.Once
 }
 
-// starts runs an operator until the test ends, or it is stopped.
+// starts runs an operator until the test ends, or it is stopped. The first one needs the API server, for the account of all.
 func (g *rig) starts() *program {
 	t := g.t
 	t.Helper()
-	file := filepath.Join(g.dir, "etcdadm-operator")
+	file, kubeconfig := filepath.Join(g.dir, "etcdadm-operator"), filepath.Join(g.dir, "kubeconfig")
 	g.build.Do(func() {
 		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", file, "./cmd/etcdadm-operator")
 		build.Dir, build.Env = "..", append(testenv.Outside(), "GOWORK=off") // as the tests are built, so that little is left to do
 		if said, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, said)
 		}
+		account := filepath.Join(g.dir, "account")
+		must(t, g.server.Token(t.Context(), operatorNamespace, operatorAccount, account))
+		must(t, os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
+			"users: [{name: u, user: {tokenFile: "+account+"/token}}]\nclusters: [{name: c, cluster: {server: \""+g.by+"\", certificate-authority: "+g.trust+"}}]\n"), 0o600))
 	})
-	account, kubeconfig := filepath.Join(g.dir, "account"), filepath.Join(g.dir, "kubeconfig")
-	must(t, g.server.Token(t.Context(), operatorNamespace, operatorAccount, account))
-	must(t, os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
-		"users: [{name: u, user: {tokenFile: "+account+"/token}}]\nclusters: [{name: c, cluster: {server: \""+g.by+"\", certificate-authority: "+g.dir+"/between/ca.crt}}]\n"), 0o600))
-	p := &program{t: t, stats: testetcd.FreePort(t)}
+	p := &program{t: t, stats: testetcd.FreePort(t), asks: testetcd.FreePort(t)}
+	p.log = filepath.Join(g.dir, fmt.Sprintf("operator-%d.log", p.stats))
 	p.cmd = exec.Command(file, "--image=localhost/etcdadm:1", "--alpha=ClientIssuer,Adopt", "--issuers=Issuer/*", "--kubeconfig="+kubeconfig, "--leader-election-namespace="+operatorNamespace,
-		"--metrics-bind-address=127.0.0.1:"+strconv.Itoa(p.stats), "--health-probe-bind-address=0")
-	name := filepath.Join(g.dir, fmt.Sprintf("operator-%d.log", p.stats))
-	out, err := os.Create(name)
+		"--metrics-bind-address=127.0.0.1:"+strconv.Itoa(p.stats), "--health-probe-bind-address=127.0.0.1:"+strconv.Itoa(p.asks))
+	out, err := os.Create(p.log)
 	must(t, err)
 	defer out.Close()
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.SysProcAttr = out, out, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(t, p.cmd.Start())
 	t.Cleanup(func() {
 		p.stop()
-		if said, err := os.ReadFile(name); err == nil && t.Failed() {
+		if said, err := os.ReadFile(p.log); err == nil && t.Failed() {
 			t.Logf("the operator:\n%s", said[max(0, len(said)-4000):])
 		}
 	})
@@ -174,10 +178,36 @@ func (g *rig) starts() *program {
 func (p *program) stop() {
 	p.once.Do(func() {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		late := time.AfterFunc(stopWithin, func() { _ = p.cmd.Process.Kill() })
-		defer late.Stop()
-		_ = p.cmd.Wait() // it ends by the signal
+		p.waits()
 	})
+}
+
+// ends waits until an operator ended by itself.
+func (p *program) ends() { p.once.Do(p.waits) }
+
+func (p *program) waits() {
+	late := time.AfterFunc(stopWithin, func() { _ = p.cmd.Process.Kill() })
+	defer late.Stop()
+	_ = p.cmd.Wait() // how it ended stays in cmd.ProcessState
+}
+
+// probed is what an operator answers to a probe, as the kubelet sends it.
+func (p *program) probed(path string, want int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", p.asks, path), nil)
+		if err != nil {
+			return err
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != want {
+			return errors.New(answer.Status)
+		}
+		return nil
+	}
 }
 
 // looks are how often each loop looked at something since the operator began.

@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// An outage of the API server ends the leading operator once. The one that is started then waits, alive and not ready, and works as
+// soon as the API server answers; told to end while it waits, it does.
+func TestOutageOfTheAPIServer(t *testing.T) {
+	g := newRig(t)
+	g.by, g.trust = g.server.URL, g.server.CA // nothing answers in its place
+	first := g.starts()
+	g.leads("")
+	within(t, time.Minute, "it is ready", first.probed("/readyz", http.StatusOK))
+	g.server.Kill()
+	first.ends()
+	if code := first.cmd.ProcessState.ExitCode(); code != 1 {
+		t.Fatalf("the leading operator did not end by itself: %s", first.cmd.ProcessState)
+	}
+	second, third := g.starts(), g.starts()
+	for _, p := range []*program{second, third} {
+		within(t, time.Minute, "it says that it waits", func(ctx context.Context) error {
+			said, err := os.ReadFile(p.log)
+			if err == nil && !bytes.Contains(said, []byte("waiting for the API server: it does not answer")) {
+				err = errors.New(string(said))
+			}
+			return err
+		})
+		must(t, p.probed("/healthz", http.StatusOK)(t.Context()))
+		must(t, p.probed("/readyz", http.StatusServiceUnavailable)(t.Context()))
+	}
+	third.stop()
+	if code := third.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("told to end while it waits: %s", third.cmd.ProcessState)
+	}
+	must(t, g.server.Restart(t.Context()))
+	must(t, g.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}))
+	must(t, g.c.Create(t.Context(), object(t, "team", etcdCluster("main", plain))))
+	within(t, time.Minute, "it is ready again", second.probed("/readyz", http.StatusOK))
+	within(t, time.Minute, "it works again", func(ctx context.Context) error {
+		if second.looks(ctx)["etcdcluster"] == 0 {
+			return errors.New("it has looked at nothing")
+		}
+		return nil
+	})
+}
