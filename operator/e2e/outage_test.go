@@ -10,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // An outage of the API server ends the leading operator once. The one that is started then waits, alive and not ready, and works as
@@ -52,4 +54,32 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Roles may be applied after the Deployment: until then the operator is alive and not ready, and ends when it is told to.
+func TestRolesComeLater(t *testing.T) {
+	g, binding := newRig(t), &rbacv1.ClusterRoleBinding{}
+	within(t, time.Minute, "the roles are there", func(ctx context.Context) error {
+		return g.c.Get(ctx, client.ObjectKey{Name: operatorAccount}, binding)
+	})
+	must(t, g.c.Delete(t.Context(), binding))
+	first, second := g.starts(), g.starts()
+	for _, p := range []*program{first, second} {
+		within(t, time.Minute, "it is refused", func(context.Context) error {
+			said, err := os.ReadFile(p.log)
+			if err == nil && !bytes.Contains(said, []byte("is forbidden")) {
+				err = errors.New(string(said))
+			}
+			return err
+		})
+		must(t, p.probed("/healthz", http.StatusOK)(t.Context()))
+		must(t, p.probed("/readyz", http.StatusServiceUnavailable)(t.Context()))
+	}
+	first.stop()
+	if code := first.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("told to end while it waits: %s", first.cmd.ProcessState)
+	}
+	binding.ResourceVersion = ""
+	must(t, g.c.Create(t.Context(), binding))
+	within(t, 2*time.Minute, "it is ready", second.probed("/readyz", http.StatusOK))
 }

@@ -100,5 +100,5 @@ func run(r *reconcile.Reconciler, namespace string, elect bool, metricsAt, healt
 	if err := r.Setup(m, workers); err != nil {
 		return err
 	}
-	return m.Start(ctx)
+	return p.runs(ctx, m)
 }

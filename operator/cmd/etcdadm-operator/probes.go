@@ -53,3 +53,19 @@ func (p *probes) Start(context.Context) error {
 
 // NeedLeaderElection has it started without the Lease, too: who waits for that is ready to work.
 func (p *probes) NeedLeaderElection() bool { return false }
+
+// runs has a manager run until a signal. One whose cache is not filled waits for that whatever the signal: it is left then, since it
+// has neither a Lease nor a loop.
+func (p *probes) runs(ctx context.Context, m ctrl.Manager) error {
+	ended := make(chan error, 1)
+	go func() { ended <- m.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	if !p.ready.Load() {
+		return nil
+	}
+	return <-ended
+}
