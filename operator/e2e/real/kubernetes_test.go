@@ -422,6 +422,14 @@ func (l *load) ends() stats {
 	return s
 }
 
+// served stops a load that was served all the time: no write of it may fail after one retry.
+func (l *load) served() {
+	l.w.t.Helper()
+	if s := l.ends(); s.Failed > 0 {
+		l.w.t.Errorf("%d writes failed after one retry; the last: %s", s.Failed, s.Last)
+	}
+}
+
 func within(t *testing.T, limit time.Duration, what string, holds func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
