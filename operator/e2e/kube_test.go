@@ -45,6 +45,8 @@ var kube struct {
 
 var scheme = runtime.NewScheme()
 
+var must, within = testkube.Must, testkube.Within
+
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -145,35 +147,6 @@ func install(ctx context.Context, c client.Client) error {
 		}
 	}
 	return nil
-}
-
-// within waits for something to hold.
-func within(t *testing.T, limit time.Duration, what string, holds func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	var last error
-	for {
-		err := holds(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil { // else it is no more than that the time is over
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %s: %v", what, limit, last)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // refused says what the API server answers to an object that it is to refuse.

@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"etcdadm.io/internal/testkube"
 	"etcdadm.io/operator/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +30,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
+
+var must = testkube.Must
 
 // apiServer answers discovery as an API server does, or otherwise.
 type apiServer struct {
@@ -205,11 +208,4 @@ func TestProbes(t *testing.T) {
 	must(t, p.Start(t.Context()))
 	answers("/healthz", http.StatusOK)
 	answers("/readyz", http.StatusOK)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

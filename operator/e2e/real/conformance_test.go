@@ -66,8 +66,8 @@ type second struct {
 }
 
 // TestConformance has a second Kubernetes API server on the cluster, and its conformance specs pass while pods of the cluster are
-// killed, it grows, shrinks and is upgraded. A spec may be tried twice, as a write of the load may, and neither may fail then. Rotation is no part of it, since this
-// API server reads etcd's authority once.
+// killed, it grows, shrinks and is upgraded. A spec may be tried twice, as a write of the load may, and neither may fail then.
+// Rotation is no part of it, since this API server reads etcd's authority once.
 func TestConformance(t *testing.T) {
 	if *conformance == "" {
 		t.Skip("no -conformance-image: no second API server, and no specs for it")

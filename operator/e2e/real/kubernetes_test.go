@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/internal/testkube"
 	"etcdadm.io/operator/api/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +58,8 @@ const (
 	system  = "etcdadm-system"
 	program = "etcdadm-operator"
 )
+
+var must, within = testkube.Must, testkube.Within
 
 var kube struct {
 	c      client.Client
@@ -427,33 +430,5 @@ func (l *load) served() {
 	l.w.t.Helper()
 	if s := l.ends(); s.Failed > 0 {
 		l.w.t.Errorf("%d writes failed after one retry; the last: %s", s.Failed, s.Last)
-	}
-}
-
-func within(t *testing.T, limit time.Duration, what string, holds func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	var last error
-	for {
-		err := holds(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil {
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %s: %v", what, limit, last)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
