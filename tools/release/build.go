@@ -68,7 +68,8 @@ func (r *release) linked() string { return "-X etcdadm.io/internal/version.Relea
 // makes the programs 2.6 MB smaller.
 var waiting = []string{
 	"github.com/aws/...", "github.com/Azure/...", "github.com/AzureAD/...", "google.golang.org/api/...", "github.com/googleapis/...", "cloud.google.com/...",
-	"github.com/spf13/...", "github.com/olekukonko/...", "etcdadm.io/internal/cli", "etcdadm.io/internal/setup", "etcdadm.io/internal/adoption/...",
+	"github.com/google/s2a-go/...", "golang.org/x/oauth2/...", "github.com/golang-jwt/...", "github.com/spf13/...", "github.com/olekukonko/...",
+	"etcdadm.io/internal/cli", "etcdadm.io/internal/setup", "etcdadm.io/internal/adoption/...",
 }
 
 // goBuild makes static programs whose bytes hang on nothing of this machine but its Go.
