@@ -39,7 +39,11 @@ func (w *World) begin(d *Decision) (backup string, waits bool) {
 	}
 	switch {
 	case backup == "":
-		d.wait(BootstrapWaits, "spec.bootstrap.restore asks for the newest proven backup, and the daemons know of none in spec.backup.store: name one in spec.bootstrap.restore.backup, or wait")
+		if w.fresh() == nil {
+			d.wait(BootstrapWaits, "spec.bootstrap.restore asks for the newest proven backup, and the daemons have not told yet which one that is")
+			return "", true
+		}
+		d.stand(BootstrapWaits, "spec.bootstrap.restore asks for the newest proven backup, and the daemons know of none in spec.backup.store: name one in spec.bootstrap.restore.backup, or wait until one is proven")
 		return "", true
 	case written.Queued && written.Backup != backup:
 		d.wait(BootstrapWaits, fmt.Sprintf("the restore of backup %s is in the queue, and the cluster begins with that one", written.Backup))

@@ -47,6 +47,6 @@ func (w *World) copied(d *Decision, backup string) bool {
 	case !c.There && c.Lacks == "":
 		d.do(Step{Kind: CopyBackup, Begin: backup, Why: "the cluster begins with backup " + backup + ", which is fetched first"})
 	}
-	d.wait(BootstrapWaits, c.Words(backup))
+	d.Waits = append(d.Waits, Wait{Code: BootstrapWaits, Sentence: c.Words(backup), Stands: c.Lacks != ""})
 	return false
 }

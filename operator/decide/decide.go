@@ -128,9 +128,11 @@ func (w *World) sleep(d *Decision) {
 	d.wait(Hibernates, "spec.hibernate is true: no pod runs")
 	runs := slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running })
 	if t := w.fresh(); w.Want.Backup && runs && (t == nil || w.Now.Sub(t.Backed) > time.Hour) {
-		if w.TakesBackups() {
-			d.do(Step{Kind: AskBackup, Why: "the cluster is to hibernate"})
+		if none := w.noBackup(); none != "" {
+			d.stand(BackupMissing, "no backup can be taken before the hosts stop: "+none+". Set spec.hibernate to false until its pod is replaced, or spec.deletion.finalBackup to Never to do without")
+			return
 		}
+		d.do(Step{Kind: AskBackup, Why: "the cluster is to hibernate"})
 		d.wait(BackupMissing, "a backup is taken before the hosts stop, by hosts that have spec.backup.store, while a quorum serves; set spec.deletion.finalBackup to Never to do without")
 		return
 	}
@@ -178,8 +180,22 @@ func (w *World) Deaf() string {
 }
 
 // TakesBackups says whether a backup can be asked for, and is taken into the store that is wanted.
-func (w *World) TakesBackups() bool {
-	return w.Record.There && slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running }) && len(w.Storeless()) == 0
+func (w *World) TakesBackups() bool { return w.noBackup() == "" }
+
+// noBackup is why none can be asked for, or it might be taken into another store than is wanted; empty: one can.
+func (w *World) noBackup() string {
+	less := w.Storeless()
+	switch {
+	case !w.Record.There:
+		return "the control objects are gone"
+	case !slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running }):
+		return "no host runs"
+	case len(less) == 1:
+		return less[0] + " runs without the store that spec.backup names"
+	case len(less) > 1:
+		return strings.Join(less, ", ") + " run without the store that spec.backup names"
+	}
+	return ""
 }
 
 // Storeless are the hosts that run and have not the store that is wanted now. The daemons choose who takes a backup, and may

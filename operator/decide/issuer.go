@@ -155,7 +155,7 @@ func (w *World) unsigned(k *Asked, meanwhile string) Wait {
 	did, words := "has not signed", ""
 	switch k.State {
 	case AskedNoKind:
-		words = "this Kubernetes knows no CertificateRequests of cert-manager.io: install cert-manager" + w.instead()
+		out.Stands, words = true, "this Kubernetes knows no CertificateRequests of cert-manager.io: install cert-manager"+w.instead()
 		out.Command = w.Kubectl("get crd certificaterequests.cert-manager.io")
 	case AskedNotSent:
 		words = cmp.Or(k.Why, "the request is being made")

@@ -152,8 +152,11 @@ const (
 )
 
 // Passes says whether what is waited for is on its way: it comes by itself, if nothing is wrong. Of all else a person has the word.
-func (c Code) Passes() bool {
-	switch c {
+func (w Wait) Passes() bool {
+	if w.Stands {
+		return false
+	}
+	switch w.Code {
 	case Pending, BackupMissing, RecordGone, IssuerWaits, Rolling, BootstrapWaits:
 		return true
 	}
@@ -166,6 +169,8 @@ type Wait struct {
 	Host     string
 	Sentence string
 	Command  string
+	// Stands: nothing is on its way before a person acts, although most of what has this code comes by itself.
+	Stands bool
 	// Aside: it is about other authorities than those that are there, by which the cluster goes on as well as before.
 	Aside bool
 }
@@ -183,4 +188,9 @@ type Decision struct {
 func (d *Decision) do(s Step) { d.Steps = append(d.Steps, s) }
 func (d *Decision) wait(c Code, sentence string) {
 	d.Waits = append(d.Waits, Wait{Code: c, Sentence: sentence})
+}
+
+// stand waits for a person alone.
+func (d *Decision) stand(c Code, sentence string) {
+	d.Waits = append(d.Waits, Wait{Code: c, Sentence: sentence, Stands: true})
 }

@@ -147,8 +147,8 @@ func (w *World) backupFirst(d *Decision) bool {
 		d.wait(BackupMissing, "the last backup is taken, and a drill is to prove it before the volumes go"+w.nextDrill()+"; set spec.deletion.volumes to Keep or Delete to go on at once")
 	case !runs && !dropped:
 		return false
-	case !w.TakesBackups():
-		d.wait(BackupMissing, "no last backup can be taken: no host runs, or one that runs has not spec.backup.store, or the control objects are gone"+without)
+	case w.noBackup() != "":
+		d.stand(BackupMissing, "no last backup can be taken: "+w.noBackup()+without)
 	case last.Failed != "" && w.Now.Sub(last.At) < tryAgain:
 		d.wait(BackupMissing, "the last backup was not taken, and is asked for again: "+last.Failed+without)
 	default:

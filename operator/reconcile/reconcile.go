@@ -204,7 +204,7 @@ func hindered(w *decide.World, err error) (wait *decide.Wait, goesOn bool) {
 	case is:
 		return &decide.Wait{Code: decide.NameTaken, Sentence: taken.Error() + ": delete it, or choose another name for the EtcdCluster"}, false
 	case errors.As(err, new(*adoptError)):
-		return &decide.Wait{Code: decide.BootstrapWaits, Sentence: err.Error()}, false
+		return &decide.Wait{Code: decide.BootstrapWaits, Sentence: err.Error(), Stands: true}, false
 	case lostKeys(w, err) != nil:
 		return lostKeys(w, err), true
 	case errors.Is(err, act.ErrNoImages):

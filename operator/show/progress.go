@@ -71,7 +71,7 @@ func (s Seen) progressing(ready condition) condition {
 		}
 	}
 	if waits := s.waits(); len(waits) > 0 {
-		return is(waits[0].Code.Passes(), string(waits[0].Code), waits[0].Sentence)
+		return is(waits[0].Passes(), string(waits[0].Code), waits[0].Sentence)
 	}
 	if s.fresh() && s.Told.Rule != "" && s.Told.Command != "" {
 		return is(true, "Daemons", s.Told.Reason)

@@ -83,6 +83,14 @@ func TestProgressingSaysWhatIsWaitedFor(t *testing.T) {
 			t.Errorf("%s: %+v", code, p)
 		}
 	}
+	for _, code := range []decide.Code{decide.BackupMissing, decide.BootstrapWaits, decide.IssuerWaits} {
+		s := acted()
+		s.Decision.Waits = []decide.Wait{{Code: code, Sentence: "set this", Stands: true}}
+		_, out := status(t, s)
+		if p := meta.FindStatusCondition(out.Conditions, v1alpha1.Progressing); p.Status != metav1.ConditionFalse || p.Reason != string(code) {
+			t.Errorf("a person has the word of %s: %+v", code, p)
+		}
+	}
 	s := acted()
 	s.Told.Members[2].Up = false
 	s.World.Want.ReplaceAfter, s.World.Hosts[2].SilentSince = 5*time.Minute, time.Date(2026, 11, 20, 11, 58, 0, 0, time.UTC)
@@ -97,6 +105,25 @@ func TestProgressingSaysWhatIsWaitedFor(t *testing.T) {
 	}
 	if p := meta.FindStatusCondition(out.Conditions, v1alpha1.Progressing); p.Status != metav1.ConditionFalse || p.Reason != "NoQuorum" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// A deletion that waits for a backup which nobody can take stands still, and says so.
+func TestNoBackupCanBeTaken(t *testing.T) {
+	for what, c := range map[string]struct {
+		noStore bool
+		want    metav1.ConditionStatus
+	}{"by a host without the store": {true, metav1.ConditionFalse}, "by hosts that have it": {false, metav1.ConditionTrue}} {
+		s := acted()
+		deleted := metav1.NewTime(s.World.Now)
+		s.Cluster.DeletionTimestamp = &deleted
+		s.World.Want.Deleted, s.World.Want.Backup, s.World.Record = s.World.Now, true, decide.Record{There: true, Last: decide.LastBackup{Asked: true}}
+		s.World.Hosts[1].NoStore = c.noStore
+		s.Decision = decide.Next(*s.World)
+		_, out := status(t, s)
+		if p := meta.FindStatusCondition(out.Conditions, v1alpha1.Progressing); p.Status != c.want || p.Reason != string(decide.BackupMissing) {
+			t.Errorf("%s: %+v", what, p)
+		}
 	}
 }
 
