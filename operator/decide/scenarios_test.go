@@ -433,6 +433,9 @@ func hostOf(n int, args map[string]string) Host {
 	if h.Pod && h.Stuck == "" {
 		h.Serves, h.Runs = !has(args, "unready"), ago(cmp.Or(args["runs"], "1h"))
 	}
+	if has(args, "ready") {
+		h.Ready, h.ReadySince = true, ago(args["ready"])
+	}
 	if has(args, "claim") {
 		h.Claim = Claim(args["claim"])
 	}

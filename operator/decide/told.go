@@ -73,6 +73,10 @@ const (
 	Ahead = time.Minute
 )
 
+// Soon is how long the leading daemon takes at most to tell of a change: it looks at the record every 10 s where nothing wakes it, decides
+// within 7 s, and writes what it tells every 10 s.
+const Soon = 30 * time.Second
+
 // fresh are the daemons' words if they count; nil: they do not. What was told of a generation that is given up says nothing of
 // the one that is there.
 func (w *World) fresh() *Told {

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
+	"etcdadm.io/internal/duration"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/decide"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,13 +20,16 @@ func (s Seen) unfinished() *condition {
 	not := func(reason, text string) *condition {
 		return &condition{v1alpha1.Ready, metav1.ConditionFalse, reason, text}
 	}
+	if behind := s.World.Behind(); len(behind) > 0 { // whatever else is done meanwhile
+		return not("Rolling", names(behind)+": the pods are of a former spec, and are replaced one after the other")
+	}
+	if host := s.away(); host != "" {
+		return not("Rolling", host+" gets another pod")
+	}
 	for _, step := range s.Decision.Steps {
 		if step.Kind.ForSpec() {
 			return not("Applying", "the operator is at work: "+step.Why)
 		}
-	}
-	if behind := s.World.Behind(); len(behind) > 0 {
-		return not("Rolling", names(behind)+": the pods are of a former spec, and are replaced one after the other")
 	}
 	if away := s.World.MakesWay(); len(away) > 0 {
 		return not("Exchanging", names(away)+": other hosts or volumes are wanted, and take the places one after the other")
@@ -32,12 +38,20 @@ func (s Seen) unfinished() *condition {
 		return nil
 	}
 	if acts, known := s.Told.ActsOn(*s.World.Spec); known && !acts {
-		return not("Applying", "the spec is written, and the daemons have told nothing by it yet, which takes some seconds")
+		return not("Applying", fmt.Sprintf("the spec is written, and the daemons have not told yet that they act on it: they do within %s where the leading one%s reaches the record; if not, read its log", duration.Format(decide.Soon), leads(s.Told.Leader)))
 	}
 	if t := s.Told.Settled; t != nil && !*t {
 		return not("Applying", "the daemons are at work: "+s.Told.Reason)
 	}
 	return nil
+}
+
+// leads names the host of the leading daemon, where it is known.
+func leads(host cluster.HostID) string {
+	if host == "" {
+		return ""
+	}
+	return ", on host " + string(host) + ","
 }
 
 // rolls says whether pods are of a former spec, or are of this one and nobody has told anything since they run.
@@ -84,6 +98,33 @@ func (s Seen) progressing(ready condition) condition {
 		text += ": " + s.Told.Reason
 	}
 	return is(slices.Contains(onTheirWay, ready.reason), ready.reason, text)
+}
+
+// away is the host whose pod is being replaced, by the operator's own pause; or was, and serves by its pod, while the daemons told last of
+// the pause, and of its voter as down. Empty: none is.
+func (s Seen) away() string {
+	if p := s.World.Pause; p != nil {
+		return p.Host
+	}
+	for _, h := range s.World.Hosts {
+		own := func(p control.PauseStatus) bool { return p.By == decide.Asker && string(p.Host) == h.Name }
+		down := func(m control.MemberStatus) bool { return string(m.Host) == h.Name && !m.Learner && !m.Up }
+		if h.Serves && s.Told != nil && slices.ContainsFunc(s.Told.Pauses, own) && slices.ContainsFunc(s.Told.Members, down) {
+			return h.Name
+		}
+	}
+	return ""
+}
+
+// rollsAway says whether no voter is down but the one whose pod is being replaced.
+func (s Seen) rollsAway(out *v1alpha1.ClusterStatus) bool {
+	n, away := *out.Up, s.away()
+	for _, h := range out.Hosts {
+		if h.Role == "voter" && !h.Up && h.Name == away {
+			n++
+		}
+	}
+	return n == out.Voters
 }
 
 // down says which voters are down, and what becomes of them.

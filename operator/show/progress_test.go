@@ -1,11 +1,13 @@
 package show
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/control"
 	"etcdadm.io/operator/api/v1alpha1"
 	"etcdadm.io/operator/decide"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -70,6 +72,18 @@ func TestReadyByTheSpecThatIsWritten(t *testing.T) {
 	}
 }
 
+// A spec that is written and not acted on yet has a bound, and who is to act on it.
+func TestWrittenSpecHasABound(t *testing.T) {
+	for leader, want := range map[cluster.HostID]string{"main-2": "they do within 30s where the leading one, on host main-2, reaches", "": "they do within 30s where the leading one reaches"} {
+		s := acted()
+		s.Told.Leader, s.World.Spec.Options = leader, nil
+		_, out := status(t, s)
+		if c := meta.FindStatusCondition(out.Conditions, v1alpha1.Ready); c.Reason != "Applying" || !strings.Contains(c.Message, want) {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 // What is waited for is told as what is on its way where it comes by itself, and else as what nobody is at.
 func TestProgressingSaysWhatIsWaitedFor(t *testing.T) {
 	for code, want := range map[decide.Code]metav1.ConditionStatus{
@@ -123,6 +137,106 @@ func TestNoBackupCanBeTaken(t *testing.T) {
 		_, out := status(t, s)
 		if p := meta.FindStatusCondition(out.Conditions, v1alpha1.Progressing); p.Status != c.want || p.Reason != string(decide.BackupMissing) {
 			t.Errorf("%s: %+v", what, p)
+		}
+	}
+}
+
+// rolled is a cluster of three and a spare host, of whose pods another image is wanted, as far as change says.
+func rolled(change func(s *Seen, w *decide.World)) Seen {
+	s := acted()
+	w := s.World
+	w.Hosts = append(w.Hosts, decide.Host{N: 4, Name: "main-4", Set: true, Running: true, Claim: decide.ClaimThere, Runs: w.Now.Add(-time.Hour), Ready: true})
+	w.Record, w.Budget, w.Intent.State = decide.Record{There: true, Next: 5}, 2, cluster.IntentFounded
+	w.Spec.Hosts = []cluster.HostID{"main-1", "main-2", "main-3", "main-4"}
+	w.Want.Spec, w.Want.Spare, w.Want.ReplaceAfter = *w.Spec, 1, time.Hour
+	w.Told.AllUp, w.Told.Leads, w.Told.After, w.Told.At = true, "main-1", w.Now.Add(-5*time.Second), w.Now.Add(-5*time.Second)
+	for i := range w.Hosts {
+		h := &w.Hosts[i]
+		h.Leaves, h.Pod, h.Serves, h.OldSet, h.OldPod = true, true, i < 3, true, true
+		w.Told.Hosts = append(w.Told.Hosts, decide.ToldHost{Name: h.Name, Carries: i < 3})
+		if i < 3 {
+			w.Told.Up = append(w.Told.Up, h.Name)
+		}
+	}
+	told := *w.Spec
+	s.Told.Spec = &told
+	change(&s, w)
+	s.Decision = decide.Next(*w)
+	return s
+}
+
+// Who watches a cluster while its pods are replaced sees one word, whatever comes and goes meanwhile.
+func TestRollIsOneWord(t *testing.T) {
+	done := func(w *decide.World, hosts ...int) {
+		for _, n := range hosts {
+			w.Hosts[n-1].OldSet, w.Hosts[n-1].OldPod = false, false
+		}
+	}
+	off := func(s *Seen, w *decide.World, n int) {
+		h := &w.Hosts[n-1]
+		h.Serves, h.Ready, h.Runs = false, false, time.Time{}
+		s.Told.Members[n-1].Up, w.Told.AllUp = false, false
+		w.Told.Up = slices.DeleteFunc(w.Told.Up, func(name string) bool { return name == h.Name })
+	}
+	pause := func(w *decide.World, host string) {
+		w.Pause = &decide.Pause{ID: "p", Host: host, For: decide.PauseFor, Asked: w.Now.Add(-time.Minute)}
+	}
+	options := func(w *decide.World) { w.Want.Spec.Options = map[string]string{"quota-backend-bytes": "2"} }
+	for _, c := range []struct {
+		what   string
+		change func(s *Seen, w *decide.World)
+	}{
+		{"it begins", func(*Seen, *decide.World) {}},
+		{"the spec is written in the same breath", func(_ *Seen, w *decide.World) { options(w) }},
+		{"the daemons have not told of that yet", func(_ *Seen, w *decide.World) { options(w); w.Spec.Options = w.Want.Spec.Options }},
+		{"the pod of the spare host ends", func(_ *Seen, w *decide.World) { w.Hosts[3].OldSet, w.Hosts[3].Going = false, true }},
+		{"the spare host is not heard yet", func(_ *Seen, w *decide.World) {
+			done(w, 4)
+			w.Hosts[3].Runs, w.Told.Hosts = w.Now.Add(-5*time.Second), w.Told.Hosts[:3]
+		}},
+		{"a host is to be let go", func(_ *Seen, w *decide.World) { done(w, 4); pause(w, "main-2") }},
+		{"a host is away", func(s *Seen, w *decide.World) { done(w, 2, 4); pause(w, "main-2"); off(s, w, 2) }},
+		{"the spec is written meanwhile", func(s *Seen, w *decide.World) { done(w, 2, 4); pause(w, "main-2"); off(s, w, 2); options(w) }},
+		{"it is back", func(_ *Seen, w *decide.World) { done(w, 2, 4); pause(w, "main-2") }},
+		{"nobody has told that it is", func(s *Seen, w *decide.World) {
+			done(w, 2, 4)
+			off(s, w, 2)
+			h := &w.Hosts[1]
+			h.Serves, h.Ready, h.ReadySince, h.Runs = true, true, w.Now.Add(-5*time.Second), w.Now.Add(-20*time.Second)
+		}},
+		{"the last one is away, and the spec is written", func(s *Seen, w *decide.World) {
+			done(w, 1, 2, 3, 4)
+			pause(w, "main-1")
+			off(s, w, 1)
+			options(w)
+		}},
+		{"the last one is back, and nobody has told that it is", func(s *Seen, w *decide.World) {
+			done(w, 1, 2, 3, 4)
+			off(s, w, 1)
+			w.Hosts[0].Serves, w.Hosts[0].Runs = true, w.Now.Add(-20*time.Second)
+			s.Told.Pauses = []control.PauseStatus{{ID: "p", Host: "main-1", By: decide.Asker}}
+		}},
+	} {
+		s := rolled(c.change)
+		if ready, out := status(t, s); ready != "Rolling" {
+			t.Errorf("%s: it shows %s\n%+v\n%+v", c.what, ready, s.Decision, out.Conditions)
+		}
+	}
+	for what, change := range map[string]func(s *Seen, w *decide.World){
+		"another voter is down": func(s *Seen, w *decide.World) { pause(w, "main-2"); off(s, w, 3); options(w) },
+		"it is down again": func(s *Seen, w *decide.World) {
+			off(s, w, 1)
+			s.Told.Pauses = []control.PauseStatus{{ID: "p", Host: "main-1", By: decide.Asker}}
+		},
+		"a person has paused it": func(s *Seen, w *decide.World) {
+			off(s, w, 1)
+			w.Hosts[0].Serves = true
+			s.Told.Pauses = []control.PauseStatus{{ID: "p", Host: "main-1", By: "root@cp1"}}
+		},
+	} {
+		s := rolled(func(s *Seen, w *decide.World) { done(w, 1, 2, 3, 4); change(s, w) })
+		if ready, _ := status(t, s); ready != "MemberDown" {
+			t.Errorf("%s: it shows %s", what, ready)
 		}
 	}
 }

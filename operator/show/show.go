@@ -164,9 +164,16 @@ func (s Seen) conditions(out *v1alpha1.ClusterStatus) {
 	s.set(out, all)
 }
 
-// waits are what keeps the cluster from being as the spec asks, but for other authorities than those by which it goes on.
+// waits are what keeps the cluster from being as the spec asks, but for other authorities than those by which it goes on. Of what
+// comes by itself the roll is first: hosts that it takes away come and go meanwhile.
 func (s Seen) waits() []decide.Wait {
-	return slices.DeleteFunc(slices.Clone(s.Decision.Waits), func(w decide.Wait) bool { return w.Aside })
+	all := slices.DeleteFunc(slices.Clone(s.Decision.Waits), func(w decide.Wait) bool { return w.Aside })
+	i := slices.IndexFunc(all, func(w decide.Wait) bool { return w.Code == decide.Rolling || !w.Passes() })
+	if i > 0 && all[i].Code == decide.Rolling {
+		rolls := all[i]
+		all = slices.Insert(slices.Delete(all, i, i+1), 0, rolls)
+	}
+	return all
 }
 
 // wrong are the blockers without that.
@@ -312,7 +319,7 @@ func (s Seen) ready(out *v1alpha1.ClusterStatus) condition {
 		return not("Resizing", fmt.Sprintf("%s, and spec.size is %d", count(out.Voters, "member votes", "members vote"), s.Cluster.Spec.Size))
 	case out.Version != s.Cluster.Spec.Version:
 		return not("Upgrading", fmt.Sprintf("the oldest voter runs etcd %s, and spec.version is %s", out.Version, s.Cluster.Spec.Version))
-	case *out.Up != out.Voters:
+	case *out.Up != out.Voters && !s.rollsAway(out):
 		return not("MemberDown", s.down(out))
 	case len(wrong) > 0:
 		return not(reason(wrong[0].Code), wrong[0].Sentence)
