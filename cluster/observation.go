@@ -36,8 +36,6 @@ type Gap struct {
 	// does not answer what it is asked, or refuses to. The host is not gone, whatever
 	// else it is.
 	Heard bool `json:"heard,omitempty"`
-	// Silent is for how long the host's daemon has not been heard, by the leader's clock; zero: it is, or it never was.
-	Silent time.Duration `json:"silent,omitempty"`
 }
 
 // AtWork reports whether the host carries out an op, which ends within its time. A

@@ -129,6 +129,15 @@ func foldExcused(before []Excused, o *Observation) []Excused {
 	return out
 }
 
+// Hostless is for how long the host of a member has not answered, as far as that counts; zero: it answers, or that is not remembered.
+func (m Memory) Hostless(member MemberID, host HostID, now time.Time) time.Duration {
+	since := m.Counts(m.Member(member).HostlessSince, host)
+	if since.IsZero() {
+		return 0
+	}
+	return now.Sub(since)
+}
+
 // Counts is since when something that lasts on a host counts: since it began, and not
 // since before the end of the host's pause. Zero stays zero.
 func (m Memory) Counts(since time.Time, host HostID) time.Time {

@@ -35,9 +35,7 @@ type Status struct {
 	Members []MemberStatus  `json:"members,omitempty"`
 	// Hosts are those that the leader heard at its last look, sorted. One with a member that
 	// is not among them was not heard.
-	Hosts []HostStatus `json:"hosts,omitempty"`
-	// Silent are those that it has heard before and did not hear then.
-	Silent   []SilentStatus  `json:"silent,omitempty"`
+	Hosts    []HostStatus    `json:"hosts,omitempty"`
 	Blockers []BlockerStatus `json:"blockers,omitempty"`
 	// Backup is the newest backup that the leader knows of, and Proven the newest that was found good.
 	Backup *cluster.Backup `json:"backup,omitempty"`
@@ -142,13 +140,6 @@ type HostStatus struct {
 	Trust *TrustStatus `json:"trust,omitempty"`
 }
 
-// SilentStatus is a host that is not heard.
-type SilentStatus struct {
-	Host cluster.HostID `json:"host"`
-	// For is for how long, when the leader looked.
-	For time.Duration `json:"for"`
-}
-
 // TrustStatus is whom a host trusts, as certificates of authorities by their SHA-256, sorted. Who rotates the authorities of
 // hosts that hold none of their keys goes by it.
 type TrustStatus struct {
@@ -171,6 +162,8 @@ type MemberStatus struct {
 	// Condition is what is wrong with it, and Why says it in words; up, and empty: nothing.
 	Condition cluster.Condition `json:"condition,omitempty"`
 	Why       string            `json:"why,omitempty"`
+	// Silent is for how long its host has not answered, as far as that counts: since this leader leads at most, and not for a pause.
+	Silent time.Duration `json:"silent,omitempty"`
 	// Quarantined: it listens to clients of the quarantine only.
 	Quarantined bool `json:"quarantined,omitempty"`
 }

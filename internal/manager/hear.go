@@ -159,7 +159,7 @@ func (g *Gossip) hear(p cluster.Ping) {
 	}
 	// What happened over there is looked at now; a daemon that started anew
 	// counts from the beginning, and is another reason to look.
-	if g.election.Leading() && (fresh || moved || p.Changes != was.Changes || p.Disk != was.Disk || p.Leaving != was.Leaving) {
+	if g.election.Leading() && (fresh || moved && q.twin(now) == "" || p.Changes != was.Changes || p.Disk != was.Disk || p.Leaving != was.Leaving) {
 		g.Wake()
 	}
 	g.ringLocked()

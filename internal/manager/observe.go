@@ -166,7 +166,7 @@ func (t *term) observeHosts(ctx context.Context, o *cluster.Observation, request
 			continue
 		}
 		if !p.live && !deaf {
-			a.err, a.silent = fmt.Errorf("no sign of its daemon since %s", p.heard.UTC().Format(time.RFC3339)), time.Since(p.heard)
+			a.err = fmt.Errorf("no sign of its daemon since %s", p.heard.UTC().Format(time.RFC3339))
 			if why := m.gossip.RefusalBy(p.contact.Host, p.contact.Endpoint); why != "" {
 				a.err, a.odds = fmt.Errorf("%w; %s", a.err, why), true
 			}
@@ -229,8 +229,6 @@ type answer struct {
 	err   error
 	odds  bool // it is there, and does not talk with this daemon
 	heard bool // it tells of itself, and does not answer
-	// silent is for how long it was not heard; zero: it is.
-	silent time.Duration
 }
 
 // take adds a host's answer to the observation: facts, or a gap.
@@ -244,7 +242,7 @@ func (t *term) take(o *cluster.Observation, request cluster.ObserveRequest, a an
 		if word := t.m.o.LastWord(a.host); word != "" {
 			detail += "; " + word
 		}
-		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: a.host, Detail: detail, Incompatible: a.odds, Heard: a.heard, Silent: a.silent})
+		o.Gaps = append(o.Gaps, cluster.Gap{Kind: cluster.GapUnreachable, Host: a.host, Detail: detail, Incompatible: a.odds, Heard: a.heard})
 	case r.Refused != nil:
 		t.refused = append(t.refused, *r.Refused)
 		o.Gaps = append(o.Gaps, cluster.Gap{

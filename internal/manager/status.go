@@ -267,7 +267,7 @@ func storeStatus(s Status) control.Status {
 	}
 	roster, _ := o.Roster()
 	for _, seat := range roster.Seats {
-		out.Members = append(out.Members, control.MemberStatus{Member: seat.ID, Host: seat.HostID, Version: seat.Release(), Learner: seat.Learner, Leads: seat.RaftLeader, Up: seat.Up, Condition: seat.Condition, Why: seat.Why,
+		out.Members = append(out.Members, control.MemberStatus{Member: seat.ID, Host: seat.HostID, Version: seat.Release(), Learner: seat.Learner, Leads: seat.RaftLeader, Up: seat.Up, Condition: seat.Condition, Why: seat.Why, Silent: o.Memory.Hostless(seat.ID, seat.HostID, o.At),
 			Quarantined: seat.Host != nil && seat.Host.Local.Quarantined && seat.Host.Process.Runs()})
 		if v := seat.Release(); !seat.Learner && !v.IsZero() && (out.Version.IsZero() || v.Compare(out.Version) < 0) {
 			out.Version = v
@@ -276,11 +276,6 @@ func storeStatus(s Status) control.Status {
 	for i := range o.Hosts {
 		h := &o.Hosts[i]
 		out.Hosts = append(out.Hosts, control.HostStatus{Host: h.Host, Disk: h.Disk, Data: h.Data(), Trust: trustOf(h)})
-	}
-	for _, g := range o.Gaps {
-		if g.Silent > 0 {
-			out.Silent = append(out.Silent, control.SilentStatus{Host: g.Host, For: g.Silent.Round(time.Millisecond)})
-		}
 	}
 	if n := o.Backups.Newest; len(n) > 0 {
 		out.Backup = &n[0]

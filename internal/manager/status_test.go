@@ -69,6 +69,28 @@ func TestStatusIsWrittenAtOnce(t *testing.T) {
 	})
 }
 
+// A member's host that does not answer is told with for how long that counts: not for the time of a pause.
+func TestStatusTellsHowLongAHostIsSilent(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	a := cluster.HostReport{}
+	a.Host, a.Local.Member = "a", 1
+	a.View = &cluster.MemberView{Cluster: 7, Linearizable: true, Members: []cluster.Member{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}, {ID: 3, Name: "c"}}}
+	o := &cluster.Observation{At: now, Hosts: []cluster.HostReport{a}, Memory: cluster.Memory{
+		Members: []cluster.MemberMemory{{Member: 1}, {Member: 2, HostlessSince: now.Add(-time.Hour)}, {Member: 3, HostlessSince: now.Add(-time.Minute)}},
+		Excused: []cluster.Excused{{Host: "b", From: now.Add(-10 * time.Second)}},
+	}}
+	want := map[cluster.HostID]time.Duration{"a": 0, "b": 10 * time.Second, "c": time.Minute}
+	members := storeStatus(Status{Observation: o, Decision: &plan.Decision{}}).Members
+	for _, m := range members {
+		if m.Silent != want[m.Host] {
+			t.Errorf("%s is silent for %s, want %s", m.Host, m.Silent, want[m.Host])
+		}
+	}
+	if len(members) != 3 {
+		t.Errorf("%d members are told of", len(members))
+	}
+}
+
 // A change that follows another one soon is told soon, though a store of this kind is written to seldom. Changes without an end are
 // told one for each interval.
 func TestStatusFollowsAFewChangesSoon(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // count begins anew; a leader that has not yet said whom it hears neither begins nor ends it. One with a quorum says for how long.
 func TestSilentSince(t *testing.T) {
 	shown := ago("1h")
-	runs := Host{Name: "main-1", Running: true}
+	runs := Host{Name: "main-1", Running: true, Runs: ago("3h")}
 	hears := func(names ...string) *Told {
 		told := &Told{At: now, Hosts: []ToldHost{}}
 		for _, n := range names {
@@ -31,6 +31,9 @@ func TestSilentSince(t *testing.T) {
 		"shown for less":    {long, runs, ago("10s"), ago("1m")},
 		"shown for longer":  {long, runs, shown, shown},
 		"by one cut off":    {cut, runs, time.Time{}, now},
+		"runs for less":     {long, Host{Name: "main-1", Running: true, Runs: ago("20s")}, time.Time{}, ago("20s")},
+		"runs from later":   {long, Host{Name: "main-1", Running: true, Runs: ago("-20s")}, time.Time{}, now},
+		"has no pod":        {long, Host{Name: "main-1", Running: true}, time.Time{}, now},
 		"heard":             {hears("main-1"), runs, shown, time.Time{}},
 		"begins":            {hears("main-2"), runs, time.Time{}, now},
 		"goes on":           {hears("main-2"), runs, shown, shown},

@@ -112,7 +112,7 @@ func (w *World) names() []cluster.HostID {
 	for ; len(stay) > 0; stay = stay[:len(stay)-1] { // a voter that is silent may be taken out yet
 		last, others := stay[len(stay)-1], 0
 		for _, h := range stay[:len(stay)-1] {
-			if !w.lost(h) && h.SilentSince.IsZero() {
+			if !w.lost(h) && (h.SilentSince.IsZero() || !w.votes(h.Name)) {
 				others++
 			}
 		}

@@ -17,7 +17,7 @@ type Told struct {
 	Generation uint64
 	// Hosts are those that the leading daemon hears; nil: it did not say.
 	Hosts []ToldHost
-	// Silent is for how long the leading daemon had not heard a host when it told, by its own clock.
+	// Silent is for how long a voter's or learner's host had not answered when they told, as far as that counts for them.
 	Silent map[string]time.Duration
 	// AllUp: each voter is up. Up are the hosts of members that are.
 	AllUp bool
@@ -114,8 +114,9 @@ func (w *World) Hears(name string) (h ToldHost, heard, known bool) {
 	return t.Hosts[i], true, true
 }
 
-// SilentSince is since when a host is silent, now that it was shown to be since shown; zero: it is not, or nobody knows. How long the
-// leading daemon has not heard it counts where that one has a quorum, as for the daemons themselves; one that was cut off hears nobody.
+// SilentSince is since when a host is silent, now that it was shown to be since shown; zero: it is not, or nobody knows. The daemons'
+// own count of it holds where they have a quorum, since one that was cut off hears nobody; and no longer than its pod runs, before which
+// nobody could hear it.
 func (w *World) SilentSince(h Host, shown time.Time) time.Time {
 	t := w.fresh()
 	_, heard, known := w.Hears(h.Name)
@@ -127,7 +128,11 @@ func (w *World) SilentSince(h Host, shown time.Time) time.Time {
 	case shown.IsZero():
 		shown = w.Now
 	}
-	if told := w.Now.Add(-t.Silent[h.Name]); told.Before(shown) && !slices.ContainsFunc(t.Blockers, LosesQuorum) {
+	told := w.Now.Add(-t.Silent[h.Name])
+	if told.Before(h.Runs) {
+		told = h.Runs
+	}
+	if told.Before(shown) && !h.Runs.IsZero() && !slices.ContainsFunc(t.Blockers, LosesQuorum) {
 		return told
 	}
 	return shown

@@ -184,10 +184,10 @@ func toldOf(t *control.Status, in *cluster.Intent) *decide.Told {
 	if t.Proven != nil && foreign(in, t.Proven) {
 		t.Proven = nil
 	}
-	out := &decide.Told{At: t.At, Generation: t.Generation, AllUp: len(t.Members) > 0}
+	out := &decide.Told{At: t.At, Generation: t.Generation, AllUp: len(t.Members) > 0, Silent: map[string]time.Duration{}}
 	for _, m := range t.Members {
 		out.AllUp = out.AllUp && (m.Learner || m.Up)
-		out.Members = append(out.Members, string(m.Host))
+		out.Members, out.Silent[string(m.Host)] = append(out.Members, string(m.Host)), m.Silent
 		if m.Up {
 			out.Up = append(out.Up, string(m.Host))
 		}
@@ -223,10 +223,6 @@ func toldOf(t *control.Status, in *cluster.Intent) *decide.Told {
 			told.Trust = &decide.Trust{Daemon: t.Daemon, Member: t.Member, Signed: t.Signed}
 		}
 		out.Hosts = append(out.Hosts, told)
-	}
-	out.Silent = map[string]time.Duration{}
-	for _, s := range t.Silent {
-		out.Silent[string(s.Host)] = s.For
 	}
 	for _, b := range []*cluster.Backup{t.Backup, t.Proven} {
 		if b != nil && b.Drilled.After(out.Drilled) {

@@ -67,6 +67,14 @@ func TestProvenBackupsOfOthers(t *testing.T) {
 	}
 }
 
+// For how long a member's host does not answer is what they count.
+func TestToldSilent(t *testing.T) {
+	got := toldOf(&control.Status{Members: []control.MemberStatus{{Host: "main-1", Up: true}, {Host: "main-2", Silent: time.Minute}}}, nil)
+	if got.Silent["main-1"] != 0 || got.Silent["main-2"] != time.Minute {
+		t.Errorf("%v", got.Silent)
+	}
+}
+
 // Why a host that was asked to be let go has to stay is told of that host, and why a voter does not answer is none of it.
 func TestToldStays(t *testing.T) {
 	facts := func(text string) json.RawMessage { return json.RawMessage(text) }
