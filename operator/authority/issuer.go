@@ -141,7 +141,7 @@ func Take(files Files, answer Answer, h Host, now time.Time) (*Signed, error) {
 		return nil, err
 	}
 	if s.trusted && s.signer() == nil {
-		return nil, unfit("the issuer does not tell by which certificate it signs (beside the authority's, or in status.ca), so that spec.tls.clients.trustIssuer can let nobody in by it")
+		return nil, unfit("the issuer does not tell by which certificate it signs (status.ca), so that spec.tls.clients.trustIssuer can let nobody in by it")
 	}
 	needed := s.between // what came beyond the issuer's own certificate is only shown, too
 	if i := slices.IndexFunc(s.between, func(c *x509.Certificate) bool { return s.top != nil && c.Equal(s.top) }); i >= 0 {

@@ -222,18 +222,25 @@ func (w *World) NextNumber() int { return w.lastNumber() + 1 }
 // stays says whether a host is one to keep: nothing of it is lost, and nobody wants another one in its place.
 func (h Host) stays() bool { return h.Set && h.Claim == ClaimThere && !h.Replace }
 
-// lost says whether a host has been silent for too long. One that never got a volume did not run yet: where there is no place for it,
-// there is none for another one.
-func (w *World) lost(h Host) bool {
-	return !(h.Unbound && !w.votes(h.Name)) && !h.SilentSince.IsZero() && w.Now.Sub(h.SilentSince) >= w.Want.ReplaceAfter
+// LostAt is from when on a host that is silent has been so for too long; zero: it is not silent, or is not replaced for that. One that
+// never got a volume did not run yet: where there is no place for it, there is none for another one.
+func (w *World) LostAt(h Host) time.Time {
+	if h.SilentSince.IsZero() || h.Unbound && !w.votes(h.Name) {
+		return time.Time{}
+	}
+	return h.SilentSince.Add(w.Want.ReplaceAfter)
 }
 
-// NextLost is when the next of the hosts that are silent will have been so for too long; zero: none will.
+func (w *World) lost(h Host) bool {
+	at := w.LostAt(h)
+	return !at.IsZero() && !w.Now.Before(at)
+}
+
+// NextLost is when the next host will be; zero: none will.
 func (w *World) NextLost() (next time.Time) {
 	for _, h := range w.Hosts {
-		lost := h.SilentSince.Add(w.Want.ReplaceAfter)
-		if !h.SilentSince.IsZero() && lost.After(w.Now) && (next.IsZero() || lost.Before(next)) {
-			next = lost
+		if at := w.LostAt(h); at.After(w.Now) && (next.IsZero() || at.Before(next)) {
+			next = at
 		}
 	}
 	return next

@@ -92,7 +92,7 @@ func (w *World) goOn(d *Decision) {
 	}
 	switch {
 	case h.Going:
-		d.Waits = append(d.Waits, *w.goes(h))
+		d.Waits = append(d.Waits, Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " gets another pod, and the former one is ending", Command: w.Describe(h.Name)})
 	case !h.behind() && w.back(h):
 		w.endPause(d, "the host is back")
 		d.wait(Rolling, h.Name+" is back")
@@ -266,31 +266,21 @@ func (w *World) unsettled() *Wait {
 	return nil
 }
 
-// notUp says why the roll waits while not all voters are up by what is told: it goes on by itself where each that is not has just got
-// its pod, or serves by Kubernetes for so short a time that nobody can have told of it.
+// notUp says why the roll waits while not all voters are up by what is told: it goes on by itself where each that is not serves by
+// Kubernetes, for so short a time that nobody can have told of it.
 func (w *World) notUp(t *Told) *Wait {
-	out := &Wait{Code: RollHeld, Sentence: "not all voters are up"}
+	back := ""
 	for _, v := range w.Intent.Voters {
 		if slices.Contains(t.Up, string(v.Host)) {
 			continue
 		}
 		i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Name == string(v.Host) })
-		if i < 0 || !w.runs(w.Hosts[i]) || w.Hosts[i].behind() {
+		if i < 0 || !w.Hosts[i].Ready || w.Hosts[i].ReadySince.IsZero() || passed(w.Hosts[i].ReadySince, w.Now) > Soon {
 			return &Wait{Code: RollHeld, Sentence: "not all voters are up"}
 		}
-		switch h := w.Hosts[i]; {
-		case !w.back(h):
-			out = w.awaited(h)
-		case h.Ready && !h.ReadySince.IsZero() && passed(h.ReadySince, w.Now) <= Soon:
-			out = &Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " serves by its pod, and the daemons are to tell that it is up, which they do within " + duration.Format(Soon)}
-		default:
-			return &Wait{Code: RollHeld, Sentence: "not all voters are up"}
-		}
-		if out.Code != Rolling {
-			return out
-		}
+		back = string(v.Host)
 	}
-	return out
+	return &Wait{Code: Rolling, Host: back, Sentence: back + " serves by its pod, and the daemons are to tell that it is up, which they do within " + duration.Format(Soon)}
 }
 
 // beside says why a host that is down is not changed now; nil: it may be. One after the other is: a new pod whose container does
@@ -325,16 +315,8 @@ func (w *World) awaited(h Host) *Wait {
 	return out
 }
 
-// ending says of a host that its pod ends: for the roll, where its set has the template that is wanted and the pod has not.
 func (w *World) ending(h Host) *Wait {
-	if h.OldPod && !h.OldSet {
-		return w.goes(h)
-	}
 	return &Wait{Code: RollHeld, Host: h.Name, Sentence: "pod " + h.Name + "-0 is ending", Command: w.Describe(h.Name)}
-}
-
-func (w *World) goes(h Host) *Wait {
-	return &Wait{Code: Rolling, Host: h.Name, Sentence: h.Name + " gets another pod, and the former one is ending", Command: w.Describe(h.Name)}
 }
 
 // passed is the time since a moment, the longer one of two clocks: the monotonic clock stops while a machine is suspended, and

@@ -212,7 +212,7 @@ type Host struct {
 	Replace bool
 	// SpentSince is since when its daemon has said that nothing but a removed member's data lies there; zero: it did not.
 	SpentSince time.Time
-	// SilentSince is since when fresh words of the daemons do not have it among those that they hear; zero: they have.
+	// SilentSince is since when the daemons do not hear it, as far as that counts ([World.SilentSince]); zero: they do.
 	SilentSince time.Time
 }
 

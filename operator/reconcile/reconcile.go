@@ -113,25 +113,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: again(&s.world, d)}, nil
+	return ctrl.Result{RequeueAfter: nextLook(&s.world, d)}, nil
 }
 
-// again is how long to wait for an event before the next look: time alone may change what is decided.
-func again(w *decide.World, d decide.Decision) time.Duration {
-	again := lookAgain
+// nextLook is how long an event is waited for before the next look: time alone may change what is decided.
+func nextLook(w *decide.World, d decide.Decision) time.Duration {
+	next := lookAgain
 	silent := func(h decide.Host) bool { return !h.SilentSince.IsZero() }
 	switch {
 	case slices.ContainsFunc(d.Waits, func(w decide.Wait) bool { return w.Code == decide.Rolling }):
-		again = lookRolling
+		next = lookRolling
 	case len(d.Waits) > 0 || len(d.Steps) > 1 || slices.ContainsFunc(w.Hosts, silent):
-		again = lookSoon
+		next = lookSoon
 	case d.Rotation != nil:
-		again = max(lookSoon, min(lookAgain, d.Rotation.Until.Sub(w.Now)))
+		next = max(lookSoon, min(lookAgain, d.Rotation.Until.Sub(w.Now)))
 	}
 	if lost := w.NextLost(); !lost.IsZero() {
-		again = min(again, lost.Sub(w.Now))
+		next = min(next, lost.Sub(w.Now))
 	}
-	return max(again, time.Second)
+	return max(next, time.Second)
 }
 
 func (r *Reconciler) look(ctx context.Context, from client.Reader, ec *v1alpha1.EtcdCluster) (*sight, error) {

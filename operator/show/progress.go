@@ -38,7 +38,11 @@ func (s Seen) unfinished() *condition {
 		return nil
 	}
 	if acts, known := s.Told.ActsOn(*s.World.Spec); known && !acts {
-		return not("Applying", fmt.Sprintf("the spec is written, and the daemons have not told yet that they act on it: they do within %s where the leading one%s reaches the record; if not, read its log", duration.Format(decide.Soon), leads(s.Told.Leader)))
+		within := decide.Soon
+		if s.Cluster.Spec.Hosts != nil { // the store of bare hosts is read once a minute
+			within += time.Minute
+		}
+		return not("Applying", fmt.Sprintf("the spec is written, and the daemons have not told yet that they act on it: they do within %s where the leading one%s reaches the record; if not, read its log", duration.Format(within), leads(s.Told.Leader)))
 	}
 	if t := s.Told.Settled; t != nil && !*t {
 		return not("Applying", "the daemons are at work: "+s.Told.Reason)

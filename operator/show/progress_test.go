@@ -189,7 +189,6 @@ func TestRollIsOneWord(t *testing.T) {
 		{"it begins", func(*Seen, *decide.World) {}},
 		{"the spec is written in the same breath", func(_ *Seen, w *decide.World) { options(w) }},
 		{"the daemons have not told of that yet", func(_ *Seen, w *decide.World) { options(w); w.Spec.Options = w.Want.Spec.Options }},
-		{"the pod of the spare host ends", func(_ *Seen, w *decide.World) { w.Hosts[3].OldSet, w.Hosts[3].Going = false, true }},
 		{"the spare host is not heard yet", func(_ *Seen, w *decide.World) {
 			done(w, 4)
 			w.Hosts[3].Runs, w.Told.Hosts = w.Now.Add(-5*time.Second), w.Told.Hosts[:3]

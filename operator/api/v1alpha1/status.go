@@ -63,7 +63,7 @@ type HostStatus struct {
 	// Why says what is wrong with it, or why its volume stays.
 	// +optional
 	Why string `json:"why,omitempty"`
-	// SilentSince is since when fresh words of the daemons do not have it among those that they hear.
+	// SilentSince is since when the daemons do not hear it, as far as that counts.
 	// +optional
 	SilentSince *metav1.Time `json:"silentSince,omitempty"`
 }

@@ -29,7 +29,7 @@ func TestLooksWhenAHostIsLost(t *testing.T) {
 		for i, s := range c.silent {
 			w.Hosts = append(w.Hosts, decide.Host{N: i + 1, SilentSince: now.Add(-s)})
 		}
-		if is := again(&w, decide.Decision{Waits: c.waits}); is != c.want {
+		if is := nextLook(&w, decide.Decision{Waits: c.waits}); is != c.want {
 			t.Errorf("silent for %s, waits %v: looks after %s, want %s", c.silent, c.waits, is, c.want)
 		}
 	}
