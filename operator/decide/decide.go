@@ -125,9 +125,12 @@ func (w *World) pause(d *Decision) {
 
 // sleep stops the hosts, one after the other, once a backup is there.
 func (w *World) sleep(d *Decision) {
-	d.wait(Hibernates, "spec.hibernate is true: no pod runs")
-	runs := slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Running })
-	if t := w.fresh(); w.Want.Backup && runs && (t == nil || w.Now.Sub(t.Backed) > time.Hour) {
+	next := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Running })
+	if next < 0 {
+		d.wait(Hibernates, "spec.hibernate is true: no pod runs")
+		return
+	}
+	if t := w.fresh(); w.Want.Backup && (t == nil || w.Now.Sub(t.Backed) > time.Hour) {
 		if none := w.noBackup(); none != "" {
 			d.stand(BackupMissing, "no backup can be taken before the hosts stop: "+none+". Set spec.hibernate to false until its pod is replaced, or spec.deletion.finalBackup to Never to do without")
 			return
@@ -136,12 +139,8 @@ func (w *World) sleep(d *Decision) {
 		d.wait(BackupMissing, "a backup is taken before the hosts stop, by hosts that have spec.backup.store, while a quorum serves; set spec.deletion.finalBackup to Never to do without")
 		return
 	}
-	for _, h := range w.Hosts {
-		if h.Running {
-			d.do(Step{Kind: StopHost, N: h.N, Host: h.Name, Why: "spec.hibernate is true"})
-			return
-		}
-	}
+	d.do(Step{Kind: StopHost, N: w.Hosts[next].N, Host: w.Hosts[next].Name, Why: "spec.hibernate is true"})
+	d.wait(Hibernates, "spec.hibernate is true: one host after the other stops")
 }
 
 // Known says whether the record that is seen is the cluster's own, so that what it lacks is not there.
