@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"etcdadm.io/internal/testenv"
 	"etcdadm.io/internal/testkube"
 	"etcdadm.io/operator/api/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -320,7 +321,9 @@ func machine(t *testing.T, what, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 	defer cancel()
 	for try := 1; ; try++ { // what makes machines may fail, which is not what is tested here
-		said, err := exec.CommandContext(ctx, *nodeCommand, what, name).CombinedOutput()
+		command := exec.CommandContext(ctx, *nodeCommand, what, name)
+		command.Env = testenv.Outside()
+		said, err := command.CombinedOutput()
 		if err == nil {
 			break
 		}
