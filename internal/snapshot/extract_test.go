@@ -19,6 +19,7 @@ import (
 
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/raft/v3/raftpb"
@@ -304,6 +305,10 @@ func appendToLog(t testing.TB, dataDir string, entries func(after Position) []*r
 	snaps, err := wal.ValidSnapshotEntries(nil, dir)
 	must(t, err)
 	w, err := wal.Open(nil, dir, snaps[len(snaps)-1])
+	for n := 0; errors.Is(err, fileutil.ErrLocked) && n < 100; n++ { // by a child of this process that has not reached its exec
+		time.Sleep(20 * time.Millisecond)
+		w, err = wal.Open(nil, dir, snaps[len(snaps)-1])
+	}
 	must(t, err)
 	_, _, _, err = w.ReadAll()
 	must(t, err)
