@@ -59,7 +59,7 @@ const (
 type fleet struct {
 	*rig
 	ns       string
-	files    authority.Files // of all, and of their hosts: nobody shows them to anybody
+	files    authority.Files // of all: nobody shows them to anybody
 	operator *program
 	hands    []*teller
 	mu       sync.Mutex // of what they tell
@@ -200,10 +200,11 @@ func (f *fleet) make(ctx context.Context, h *teller) error {
 		err = errors.Join(err, w.Ensure(ctx, c, o, nil))
 	}
 	for n := 1; n <= 3; n++ {
-		leaves := c.Leaves(n, f.files)
-		leaves.Annotations = map[string]string{shape.AnnotationRenew: time.Now().AddDate(0, 4, 0).UTC().Format(time.RFC3339)}
+		files, due, ierr := authority.Issue(f.files, nil, authority.Host{Cluster: c.ClusterName(), Name: c.Host(n), DNS: []string{c.HostDNS(n)}, Served: c.ServedDNS()}, time.Now())
+		leaves := c.Leaves(n, files)
+		leaves.Annotations = map[string]string{shape.AnnotationRenew: due.UTC().Format(time.RFC3339)}
 		set, serr := c.Set(n)
-		err = errors.Join(err, serr, w.Create(ctx, c, c.Claim(n)), w.Create(ctx, c, leaves), w.Create(ctx, c, set))
+		err = errors.Join(err, ierr, serr, w.Create(ctx, c, c.Claim(n)), w.Create(ctx, c, leaves), w.Create(ctx, c, set))
 	}
 	for err == nil {
 		if err = h.turn(ctx); apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // the cache lags
