@@ -30,15 +30,7 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 	}
 	second, third := g.starts(), g.starts()
 	for _, p := range []*program{second, third} {
-		within(t, time.Minute, "it says that it waits", func(ctx context.Context) error {
-			said, err := os.ReadFile(p.log)
-			if err == nil && !bytes.Contains(said, []byte("waiting for the API server: it does not answer")) {
-				err = errors.New(string(said))
-			}
-			return err
-		})
-		must(t, p.probed("/healthz", http.StatusOK)(t.Context()))
-		must(t, p.probed("/readyz", http.StatusServiceUnavailable)(t.Context()))
+		p.awaits("waiting for the API server: it does not answer")
 	}
 	third.stop()
 	if code := third.cmd.ProcessState.ExitCode(); code != 0 {
@@ -65,15 +57,7 @@ func TestRolesComeLater(t *testing.T) {
 	must(t, g.c.Delete(t.Context(), binding))
 	first, second := g.starts(), g.starts()
 	for _, p := range []*program{first, second} {
-		within(t, time.Minute, "it is refused", func(context.Context) error {
-			said, err := os.ReadFile(p.log)
-			if err == nil && !bytes.Contains(said, []byte("is forbidden")) {
-				err = errors.New(string(said))
-			}
-			return err
-		})
-		must(t, p.probed("/healthz", http.StatusOK)(t.Context()))
-		must(t, p.probed("/readyz", http.StatusServiceUnavailable)(t.Context()))
+		p.awaits("is forbidden")
 	}
 	first.stop()
 	if code := first.cmd.ProcessState.ExitCode(); code != 0 {
@@ -82,4 +66,18 @@ func TestRolesComeLater(t *testing.T) {
 	binding.ResourceVersion = ""
 	must(t, g.c.Create(t.Context(), binding))
 	within(t, 2*time.Minute, "it is ready", second.probed("/readyz", http.StatusOK))
+}
+
+// awaits waits until an operator's log has these words, while it is alive and not ready.
+func (p *program) awaits(words string) {
+	p.t.Helper()
+	within(p.t, time.Minute, "its log has: "+words, func(context.Context) error {
+		said, err := os.ReadFile(p.log)
+		if err == nil && !bytes.Contains(said, []byte(words)) {
+			err = errors.New(string(said))
+		}
+		return err
+	})
+	must(p.t, p.probed("/healthz", http.StatusOK)(p.t.Context()))
+	must(p.t, p.probed("/readyz", http.StatusServiceUnavailable)(p.t.Context()))
 }

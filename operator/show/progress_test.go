@@ -102,7 +102,7 @@ func TestProgressingSaysWhatIsWaitedFor(t *testing.T) {
 		s.Decision.Waits = []decide.Wait{{Code: code, Sentence: "set this", Stands: true}}
 		_, out := status(t, s)
 		if p := meta.FindStatusCondition(out.Conditions, v1alpha1.Progressing); p.Status != metav1.ConditionFalse || p.Reason != string(code) {
-			t.Errorf("a person has the word of %s: %+v", code, p)
+			t.Errorf("only a person can end %s, and it shows %+v", code, p)
 		}
 	}
 	s := acted()
@@ -122,7 +122,7 @@ func TestProgressingSaysWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A deletion that waits for a backup which nobody can take stands still, and says so.
+// A deletion waits for a last backup that nobody can take: nothing progresses, and the status says so.
 func TestNoBackupCanBeTaken(t *testing.T) {
 	for what, c := range map[string]struct {
 		noStore bool
@@ -227,7 +227,7 @@ func TestRollIsOneWord(t *testing.T) {
 			off(s, w, 1)
 			s.Told.Pauses = []control.PauseStatus{{ID: "p", Host: "main-1", By: decide.Asker}}
 		},
-		"a person has paused it": func(s *Seen, w *decide.World) {
+		"somebody else paused it": func(s *Seen, w *decide.World) {
 			off(s, w, 1)
 			w.Hosts[0].Serves = true
 			s.Told.Pauses = []control.PauseStatus{{ID: "p", Host: "main-1", By: "root@cp1"}}
