@@ -49,6 +49,8 @@ type Ping struct {
 	Asks bool `json:"asks,omitempty"`
 	// Elsewhere is another daemon under the receiver's host ID that the sender hears; only in answers.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
+	// Left are addresses that hosts have left, each under its host, as the sender heard them come and go; only in answers to who asks.
+	Left []Contact `json:"left,omitempty"`
 	// Clock is the sender's wall clock.
 	Clock time.Time `json:"clock,omitzero"`
 	// Refused is why the sender and the receiver do not talk with each other: their control records are two. The ping is its [Ping.Beat].

@@ -40,6 +40,7 @@ type fakeHost struct {
 	used     time.Time
 	changeNo uint64
 	unfit    string
+	asks     bool
 	intent   *cluster.Intent
 	local    cluster.LocalMember
 	stamp    int
@@ -62,7 +63,7 @@ type fakeHost struct {
 func (h *fakeHost) Identity() record.Identity {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return record.Identity{Host: h.id, Disk: h.disk, Epoch: 1, Promised: h.promised, Changes: h.changeNo, Unfit: h.unfit}
+	return record.Identity{Host: h.id, Disk: h.disk, Epoch: 1, Promised: h.promised, Changes: h.changeNo, Unfit: h.unfit, Asks: h.asks}
 }
 
 func (h *fakeHost) Changes() <-chan struct{} { return h.changes }
@@ -427,6 +428,17 @@ func (s seeds) Seeds(context.Context) ([]discovery.Seed, error) {
 	var out []discovery.Seed
 	for _, id := range s {
 		out = append(out, discovery.Seed{ID: id, Endpoint: endpoint(cluster.HostID(id))})
+	}
+	return out, nil
+}
+
+// addresses are seeds of which no host is known, as a name service gives them.
+type addresses []string
+
+func (a addresses) Seeds(context.Context) ([]discovery.Seed, error) {
+	var out []discovery.Seed
+	for _, id := range a {
+		out = append(out, discovery.Seed{Endpoint: endpoint(cluster.HostID(id))})
 	}
 	return out, nil
 }

@@ -72,6 +72,7 @@ func (g *Gossip) round() (due []*target, pause time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stepLocked(election.Tick{})
+	g.countSeedsLocked()
 	now := time.Now()
 	if g.hearing.late(now) {
 		g.hearing.deaf = now.Add(g.Intervals.Silent)
@@ -343,21 +344,4 @@ func (g *Gossip) Leave(ctx context.Context) {
 		}
 	}
 	pings.Wait()
-}
-
-// countSeedsLocked tells the election how many seeds were not heard yet.
-func (g *Gossip) countSeedsLocked() {
-	missing := election.Unheard
-	if g.seeded {
-		missing = 0
-		for _, t := range g.targets {
-			if t.seed && !t.answered {
-				missing++
-			}
-		}
-	}
-	if missing != g.election.Missing {
-		g.stepLocked(election.Seeds{Missing: missing})
-		g.ringLocked()
-	}
 }

@@ -1,10 +1,13 @@
 package manager
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"etcdadm.io/cluster"
+	"etcdadm.io/election"
 	"etcdadm.io/internal/discovery"
 )
 
@@ -78,4 +81,65 @@ func (g *Gossip) seedsFound(seeds []discovery.Seed) {
 	}
 	g.seeded = true
 	g.countSeedsLocked()
+}
+
+// countSeedsLocked tells the election how many seeds were not heard yet.
+func (g *Gossip) countSeedsLocked() {
+	missing, now := election.Unheard, time.Now()
+	if g.seeded {
+		missing = 0
+		for _, t := range g.targets {
+			if t.seed && !t.answered && !g.isLeftLocked(t, now) {
+				missing++
+			}
+		}
+	}
+	if missing != g.election.Missing {
+		g.stepLocked(election.Seeds{Missing: missing})
+		g.ringLocked()
+	}
+}
+
+// leftFor is how long an address that a host has left is waited for all the same: a daemon that is there, be it another one under
+// this host's ID that nobody hears, answers sooner.
+const leftFor = 500 * time.Millisecond
+
+// leftBy are the addresses at which hosts were that are heard elsewhere now. A daemon that did not listen until now cannot say.
+func (g *Gossip) leftBy() (out []cluster.Contact) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.hearing.gone(time.Now()) {
+		return nil
+	}
+	now := map[string]bool{}
+	for _, p := range g.peers {
+		now[p.contact.Endpoint] = true
+	}
+	for endpoint, t := range g.targets {
+		if g.peers[t.host] != nil && !now[endpoint] {
+			out = append(out, cluster.Contact{Host: t.host, Endpoint: endpoint})
+		}
+	}
+	slices.SortFunc(out, func(a, b cluster.Contact) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
+	return out
+}
+
+// toldOfLocked takes in what another daemon told of addresses that hosts have left.
+func (g *Gossip) toldOfLocked(left []cluster.Contact) {
+	for _, c := range left {
+		if len(g.left) < maxTargets {
+			g.left[c.Endpoint] = c.Host
+		}
+	}
+}
+
+// isLeftLocked: nobody answers at a seed's address, and it is one that this host has left, or another one that is heard elsewhere. A
+// name service names such ones for a while.
+func (g *Gossip) isLeftLocked(t *target, now time.Time) bool {
+	host := g.left[t.endpoint]
+	if t.host != "" && t.host != host || t.since.IsZero() || now.Sub(t.since) < leftFor {
+		return false
+	}
+	p := g.peers[host]
+	return host == g.self || p != nil && p.twin(now) == ""
 }

@@ -94,6 +94,9 @@ func (g *Gossip) Ping(_ context.Context, p cluster.Ping) (cluster.Ping, error) {
 	}
 	answer := g.say(p.Host, p.Disk)
 	answer.Elsewhere = beside
+	if p.Asks {
+		answer.Left = g.leftBy()
+	}
 	return answer, nil
 }
 
@@ -142,6 +145,8 @@ func (g *Gossip) hear(p cluster.Ping) {
 	}
 	g.topFence = higher(g.topFence, p.Promised)
 	g.learnLocked(p.Endpoint, p.Host, false)
+	g.toldOfLocked(p.Left)
+	delete(g.left, p.Endpoint)
 	if other := twinIn(p.View, g.Contact, now.Sub(g.election.Started) >= twinSettle); other != "" {
 		g.twinLocked(other)
 	}

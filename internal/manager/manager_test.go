@@ -711,6 +711,106 @@ func TestAskPeersThatCallLate(t *testing.T) {
 	})
 }
 
+// A name service goes on to name an address that a host has left. It is not waited for to the end where somebody heard the host leave it,
+// and only there.
+func TestAskPeersPastALeftAddress(t *testing.T) {
+	const late = 300 * time.Millisecond
+	for name, c := range map[string]struct {
+		named   addresses // of a, which is at y now, and was at a before
+		moves   bool      // b was at b, and is at x now
+		refuses bool      // … and does not answer
+		deaf    bool      // b and c did not listen
+		comes   string    // who begins at an address that was left
+		from    time.Duration
+		to      time.Duration
+		told    int
+	}{
+		"all answer":                      {named: addresses{"b", "c"}, to: late, told: 2},
+		"its own":                         {named: addresses{"a", "b", "c"}, from: leftFor, to: leftFor + late, told: 2},
+		"one that nobody knows":           {named: addresses{"a", "b", "c", "q"}, from: 2 * time.Second, to: 2 * time.Second, told: 2},
+		"another host's":                  {named: addresses{"b", "c", "x"}, moves: true, from: leftFor, to: leftFor + late, told: 2},
+		"of a host that does not answer":  {named: addresses{"b", "c"}, moves: true, refuses: true, from: 2 * time.Second, to: 2 * time.Second, told: 1},
+		"told by who did not listen":      {named: addresses{"a", "b", "c"}, deaf: true, from: 2 * time.Second, to: 2 * time.Second, told: 2},
+		"somebody is there, and is heard": {named: addresses{"a", "b", "c"}, comes: "a", from: late, to: leftFor, told: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				moved := func(to, from cluster.HostID) *node {
+					return w.add(to, func(o *Options) { o.Contact.Host, o.Place, o.Seeds = from, "boot/"+string(from), c.named })
+				}
+				with := func(o *Options) { o.Seeds, o.Place = addresses{"a", "b", "c"}, "boot/"+string(o.Contact.Host) }
+				a, b, third := w.three(with)
+				time.Sleep(time.Minute)
+				w.crash(a)
+				if c.moves {
+					w.crash(b)
+					b = moved("x", "b")
+					w.run(b)
+					time.Sleep(5 * time.Second)
+				}
+				if c.refuses {
+					w.sever("x", "y", true)
+				}
+				if c.deaf {
+					for _, n := range []*node{b, third} {
+						n.gossip.mu.Lock()
+						n.gossip.hearing.deaf = time.Now().Add(time.Minute)
+						n.gossip.mu.Unlock()
+					}
+				}
+				now := moved("y", "a")
+				now.host.disk, now.host.asks = a.host.disk, true
+				w.run(now)
+				if c.comes != "" {
+					d := w.add("d", func(o *Options) { o.Contact.Endpoint, o.Seeds = endpoint("a"), addresses{} })
+					time.AfterFunc(late, func() {
+						w.mu.Lock()
+						w.nodes["a"], w.dead["a"] = d, false
+						w.mu.Unlock()
+						w.run(d)
+					})
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				began := time.Now()
+				pings := now.AskPeers(ctx, []cluster.HostID{"a", "c"})
+				if took := time.Since(began); took < c.from || took > c.to || len(pings) != c.told {
+					t.Errorf("asking took %s, not from %s to %s, and told %+v", took, c.from, c.to, pings)
+				}
+			})
+		})
+	}
+}
+
+// An address where somebody else is by now was not left, whoever was there; nor was one of a host of which there may be two.
+func TestLeftByNobodyElse(t *testing.T) {
+	now := time.Now()
+	at := func(h cluster.HostID, endpoint string) *peerState {
+		return &peerState{contact: cluster.Contact{Host: h, Endpoint: endpoint}, told: true}
+	}
+	g := NewGossip(GossipOptions{Contact: cluster.Contact{Host: "a", Endpoint: "a"}})
+	g.peers = map[cluster.HostID]*peerState{"b": at("b", "b2"), "c": at("c", "c2"), "d": at("d", "c1")}
+	g.targets = map[string]*target{}
+	for endpoint, host := range map[string]cluster.HostID{"b1": "b", "b2": "b", "c1": "c", "c2": "c", "q": "", "z": "z"} {
+		g.targets[endpoint] = &target{endpoint: endpoint, host: host}
+	}
+	if got := g.leftBy(); !slices.Equal(got, []cluster.Contact{{Host: "b", Endpoint: "b1"}}) {
+		t.Errorf("they have left %+v", got)
+	}
+	g.left = map[string]cluster.HostID{"b1": "b"}
+	waited := &target{endpoint: "b1", since: now.Add(-leftFor)}
+	if !g.isLeftLocked(waited, now) {
+		t.Error("an address that b has left is waited for")
+	}
+	if waited.host = "d"; g.isLeftLocked(waited, now) {
+		t.Error("an address where d is said to be counts as left")
+	}
+	waited.host, g.peers["b"].other, g.peers["b"].disputed = "", "b1", now
+	if g.isLeftLocked(waited, now) {
+		t.Error("an address of one of two daemons counts as left")
+	}
+}
+
 // A ping that did not know whom it reached tells nothing of what its sender
 // remembers, and does not put off the ping that asks for it.
 func TestAskPeersNotBeforeTheyTold(t *testing.T) {
