@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -128,7 +129,11 @@ func (f *fleet) starts() {
 		}
 		return nil
 	})
-	t.Logf("an operator that begins shows all after %s, %s, and asked: %s", time.Since(began).Round(time.Second), f.operator.usage(), words(f.asked(from)))
+	asked := f.asked(from)
+	t.Logf("an operator that begins shows all after %s, %s, and asked: %s", time.Since(began).Round(time.Second), f.operator.usage(), words(asked))
+	if wrote := words(written(asked)); strings.Contains(wrote, "secrets") || strings.Contains(wrote, "configmaps") || strings.Contains(wrote, "statefulsets") {
+		t.Error("it found the clusters other than as it makes them")
+	}
 }
 
 // makes makes clusters, and waits until all are ready.
@@ -195,14 +200,16 @@ func (f *fleet) make(ctx context.Context, h *teller) error {
 	view.Control.Annotations = map[string]string{shape.AnnotationNext: "4"}
 	err = errors.Join(err, w.Create(ctx, c, view.Control), w.Create(ctx, c, view.Status))
 	self := string(view.Control.UID)
-	err = errors.Join(err, w.Mark(ctx, view.Control, nil, map[string]*string{shape.AnnotationSelf: &self}), w.Create(ctx, c, c.Authorities(f.files)))
-	for _, o := range append(c.Shared(), c.Bundle(authority.Bundle(f.files)), c.Budget(2)) {
+	err = errors.Join(err, w.Mark(ctx, view.Control, nil, map[string]*string{shape.AnnotationSelf: &self}), w.Create(ctx, c, f.keys(c)))
+	bundle := c.Bundle(authority.Bundle(f.files))
+	bundle.Annotations = map[string]string{shape.AnnotationStep: firstStep}
+	for _, o := range append(c.Shared(), bundle, c.Budget(2)) {
 		err = errors.Join(err, w.Ensure(ctx, c, o, nil))
 	}
 	for n := 1; n <= 3; n++ {
 		files, due, ierr := authority.Issue(f.files, nil, authority.Host{Cluster: c.ClusterName(), Name: c.Host(n), DNS: []string{c.HostDNS(n)}, Served: c.ServedDNS()}, time.Now())
 		leaves := c.Leaves(n, files)
-		leaves.Annotations = map[string]string{shape.AnnotationRenew: due.UTC().Format(time.RFC3339)}
+		leaves.Annotations = map[string]string{shape.AnnotationRenew: due.UTC().Format(time.RFC3339), shape.AnnotationStep: firstStep}
 		set, serr := c.Set(n)
 		err = errors.Join(err, ierr, serr, w.Create(ctx, c, c.Claim(n)), w.Create(ctx, c, leaves), w.Create(ctx, c, set))
 	}
@@ -221,6 +228,25 @@ func (f *fleet) make(ctx context.Context, h *teller) error {
 		}
 	}
 	return fmt.Errorf("make %s: %w", h.name, err)
+}
+
+// firstStep is what the operator writes on what is of the first authorities.
+const firstStep = "0 1"
+
+// keys is the Secret with the authorities' keys, as the operator describes it.
+func (f *fleet) keys(c shape.Cluster) *corev1.Secret {
+	f.t.Helper()
+	is, err := authority.Describe(f.files)
+	must(f.t, err)
+	said, err := json.Marshal(struct {
+		Step  int                   `json:"step"`
+		Phase cluster.RotationPhase `json:"phase"`
+		authority.Certificates
+	}{1, cluster.RotateDone, is})
+	must(f.t, err)
+	out := c.Authorities(f.files)
+	out.Annotations = map[string]string{shape.AnnotationAuthorities: string(said)}
+	return out
 }
 
 // beats has each cluster's daemons tell of themselves as often as they do where nothing happens, and of their backups.
@@ -331,10 +357,8 @@ func (f *fleet) quiet(when string) {
 	took := after.at.Sub(before.at)
 	cores := (after.cpu - before.cpu).Seconds() / took.Seconds()
 	writes := 0
-	for what, n := range asked {
-		if verb, _, _ := strings.Cut(what, " "); slices.Contains([]string{"create", "update", "patch", "delete"}, verb) {
-			writes += n
-		}
+	for _, n := range written(asked) {
+		writes += n
 	}
 	second := float64(writes) / took.Seconds()
 	more := f.operator.looks(t.Context())
@@ -346,6 +370,16 @@ func (f *fleet) quiet(when string) {
 	if cores > mostCores || after.memory > mostMemory || second > mostWrites {
 		t.Errorf("more than %.1f of a core, %d MiB or %.0f writes/s", mostCores, mostMemory>>20, mostWrites)
 	}
+}
+
+// written is what was written of what was asked.
+func written(asked map[string]int) map[string]int {
+	out := maps.Clone(asked)
+	maps.DeleteFunc(out, func(what string, _ int) bool {
+		verb, _, _ := strings.Cut(what, " ")
+		return !slices.Contains([]string{"create", "update", "patch", "delete"}, verb)
+	})
+	return out
 }
 
 // words are counts, the most first.

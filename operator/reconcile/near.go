@@ -28,7 +28,7 @@ func CacheOptions() cache.Options {
 	for _, o := range wishes() {
 		all[o] = cache.ByObject{Label: labels.Everything()}
 	}
-	return cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set(ours())), DefaultTransform: lean, ByObject: all}
+	return cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set(ours())), DefaultTransform: (&words{}).lean, ByObject: all}
 }
 
 // Kinds are those that the loops watch: without one of them none can begin.
@@ -37,30 +37,6 @@ func Kinds() []client.Object { return append(wishes(), watched()...) }
 // wishes are the kinds by which people say what they want.
 func wishes() []client.Object {
 	return []client.Object{&v1alpha1.EtcdCluster{}, &v1alpha1.EtcdBackup{}, &v1alpha1.EtcdBackupSchedule{}, &v1alpha1.EtcdRestore{}}
-}
-
-// lean drops of an object what is read past the cache or not at all: pods and their templates are most of what thousands of
-// clusters have.
-func lean(o any) (any, error) {
-	if m, is := o.(client.Object); is {
-		m.SetManagedFields(nil)
-	}
-	switch o := o.(type) {
-	case *corev1.Pod:
-		s := &o.Status
-		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName, Containers: leanContainers(o.Spec.Containers)}
-		o.Status = corev1.PodStatus{Phase: s.Phase, Conditions: s.Conditions, InitContainerStatuses: s.InitContainerStatuses, ContainerStatuses: s.ContainerStatuses}
-	case *appsv1.StatefulSet:
-		o.Spec.Template.Spec = corev1.PodSpec{Containers: leanContainers(o.Spec.Template.Spec.Containers)}
-	}
-	return o, nil
-}
-
-func leanContainers(all []corev1.Container) (kept []corev1.Container) {
-	for _, c := range all {
-		kept = append(kept, corev1.Container{Name: c.Name, Command: c.Command, Args: c.Args, VolumeMounts: c.VolumeMounts})
-	}
-	return kept
 }
 
 // near reads out of the cache, by its indexes.

@@ -4,8 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/operator/api/v1alpha1"
@@ -29,10 +33,17 @@ func TestLean(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}}, Spec: *set.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	pod.Spec.NodeName = "node"
-	store := shape.Store(&set.Spec.Template)
+	pod.Labels, pod.Spec.Containers[0].Command = map[string]string{}, slices.Clone(pod.Spec.Containers[0].Command)
+	for key, value := range set.Labels { // as each object that comes has its own copies
+		pod.Labels[strings.Clone(key)] = strings.Clone(value)
+	}
+	for i, word := range pod.Spec.Containers[0].Command {
+		pod.Spec.Containers[0].Command[i] = strings.Clone(word)
+	}
+	store, labels, kept := shape.Store(&set.Spec.Template), maps.Clone(set.Labels), &words{}
 	for _, o := range []any{set, pod} {
 		before, _ := json.Marshal(o)
-		if _, err := lean(o); err != nil {
+		if _, err := kept.lean(o); err != nil {
 			t.Fatal(err)
 		}
 		if after, _ := json.Marshal(o); len(after) > len(before)/2 {
@@ -45,6 +56,19 @@ func TestLean(t *testing.T) {
 	}
 	if !shape.Mounts(&pod.Spec, version) || pod.Spec.NodeName != "node" || pod.Status.Phase != corev1.PodRunning || pod.ManagedFields != nil {
 		t.Errorf("%+v", pod)
+	}
+	if !maps.Equal(set.Labels, labels) || !maps.Equal(pod.Labels, labels) {
+		t.Errorf("the labels are %v and %v, not %v", set.Labels, pod.Labels, labels)
+	}
+	one := func(a, b string) bool { return a == b && unsafe.StringData(a) == unsafe.StringData(b) }
+	if ours, its := set.Spec.Template.Spec.Containers[0].Command, pod.Spec.Containers[0].Command; !slices.EqualFunc(ours, its, one) || !one(set.Labels[shape.LabelCluster], pod.Labels[shape.LabelCluster]) {
+		t.Errorf("two objects have words of their own: %v, %v", ours, its)
+	}
+	for i := range mostWords {
+		kept.one(strconv.Itoa(i))
+	}
+	if len(kept.once) > mostWords {
+		t.Errorf("%d words are kept", len(kept.once))
 	}
 }
 
