@@ -195,6 +195,7 @@ func (g *Gossip) ping(ctx context.Context, t *target) {
 	switch {
 	case err == nil:
 		t.answered, t.since, t.host = true, time.Now(), reply.Host
+		g.toldOfLocked(reply.Left, t.since)
 		g.countSeedsLocked()
 		g.answeredLocked(t, reply, t.since)
 	case reply.Refused != "": // it is there, and what it remembers of this disk is told in time only if it is asked as the others are

@@ -104,19 +104,25 @@ func (g *Gossip) countSeedsLocked() {
 // this host's ID that nobody hears, answers sooner.
 const leftFor = 500 * time.Millisecond
 
-// leftBy are the addresses at which hosts were that are heard elsewhere now. A daemon that did not listen until now cannot say.
+// leaver is who has left an address, and when somebody first said so.
+type leaver struct {
+	host cluster.HostID
+	told time.Time
+}
+
+// leftBy are the addresses at which this daemon reached hosts that it hears elsewhere now. Who did not listen until now cannot say.
 func (g *Gossip) leftBy() (out []cluster.Contact) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.hearing.gone(time.Now()) {
+	now, there := time.Now(), map[string]bool{}
+	if g.hearing.gone(now) {
 		return nil
 	}
-	now := map[string]bool{}
 	for _, p := range g.peers {
-		now[p.contact.Endpoint] = true
+		there[p.contact.Endpoint] = true
 	}
 	for endpoint, t := range g.targets {
-		if g.peers[t.host] != nil && !now[endpoint] {
+		if p := g.peers[t.host]; p != nil && p.twin(now) == "" && t.answered && !there[endpoint] {
 			out = append(out, cluster.Contact{Host: t.host, Endpoint: endpoint})
 		}
 	}
@@ -125,21 +131,21 @@ func (g *Gossip) leftBy() (out []cluster.Contact) {
 }
 
 // toldOfLocked takes in what another daemon told of addresses that hosts have left.
-func (g *Gossip) toldOfLocked(left []cluster.Contact) {
+func (g *Gossip) toldOfLocked(left []cluster.Contact, now time.Time) {
 	for _, c := range left {
-		if len(g.left) < maxTargets {
-			g.left[c.Endpoint] = c.Host
+		if was, is := g.left[c.Endpoint]; was.host != c.Host && (is || len(g.left) < maxTargets) {
+			g.left[c.Endpoint] = leaver{c.Host, now}
 		}
 	}
 }
 
 // isLeftLocked: nobody answers at a seed's address, and it is one that this host has left, or another one that is heard elsewhere. A
-// name service names such ones for a while.
+// name service names such ones for a while. The first word of it shows that this host's own network lets calls through.
 func (g *Gossip) isLeftLocked(t *target, now time.Time) bool {
-	host := g.left[t.endpoint]
-	if t.host != "" && t.host != host || t.since.IsZero() || now.Sub(t.since) < leftFor {
+	l := g.left[t.endpoint]
+	if t.host != "" && t.host != l.host || t.since.IsZero() || now.Sub(t.since) < leftFor || now.Sub(l.told) < leftFor {
 		return false
 	}
-	p := g.peers[host]
-	return host == g.self || p != nil && p.twin(now) == ""
+	p := g.peers[l.host]
+	return l.host == g.self || p != nil && p.twin(now) == ""
 }

@@ -82,8 +82,8 @@ type Gossip struct {
 	heard    chan struct{}      // closed and replaced when a ping was heard
 	peers    map[cluster.HostID]*peerState
 	targets  map[string]*target
-	left     map[string]cluster.HostID // by the endpoint, who has left it by what others told
-	seeded   bool                      // discovery has answered once
+	left     map[string]leaver // by the endpoint
+	seeded   bool              // discovery has answered once
 	quick    time.Time
 	hearing  hearing
 	topFence cluster.Fence // the highest that was heard of
@@ -107,7 +107,7 @@ type Gossip struct {
 func NewGossip(o GossipOptions) *Gossip {
 	g := &Gossip{
 		GossipOptions: o, self: o.Contact.Host, pingNow: make(chan struct{}, 1), leads: make(chan struct{}, 1), doubles: newDoubles(),
-		turned: make(chan struct{}), heard: make(chan struct{}), peers: map[cluster.HostID]*peerState{}, targets: map[string]*target{}, left: map[string]cluster.HostID{},
+		turned: make(chan struct{}), heard: make(chan struct{}), peers: map[cluster.HostID]*peerState{}, targets: map[string]*target{}, left: map[string]leaver{},
 	}
 	g.election = election.New(g.self, time.Now())
 	return g

@@ -716,11 +716,13 @@ func TestAskPeersThatCallLate(t *testing.T) {
 func TestAskPeersPastALeftAddress(t *testing.T) {
 	const late = 300 * time.Millisecond
 	for name, c := range map[string]struct {
-		named   addresses // of a, which is at y now, and was at a before
-		moves   bool      // b was at b, and is at x now
-		refuses bool      // … and does not answer
-		deaf    bool      // b and c did not listen
-		comes   string    // who begins at an address that was left
+		named   addresses     // of a, which is at y now, and was at a before
+		moves   bool          // b was at b, and is at x now
+		refuses bool          // … and does not answer
+		deaf    bool          // b and c did not listen
+		began   bool          // … or began after it left, and know of its address from their disks alone
+		opens   time.Duration // when a's own network lets calls through
+		comes   string        // who begins at an address that was left
 		from    time.Duration
 		to      time.Duration
 		told    int
@@ -731,7 +733,9 @@ func TestAskPeersPastALeftAddress(t *testing.T) {
 		"another host's":                  {named: addresses{"b", "c", "x"}, moves: true, from: leftFor, to: leftFor + late, told: 2},
 		"of a host that does not answer":  {named: addresses{"b", "c"}, moves: true, refuses: true, from: 2 * time.Second, to: 2 * time.Second, told: 1},
 		"told by who did not listen":      {named: addresses{"a", "b", "c"}, deaf: true, from: 2 * time.Second, to: 2 * time.Second, told: 2},
+		"told by who has just begun":      {named: addresses{"a", "b", "c"}, began: true, from: 2 * time.Second, to: 2 * time.Second, told: 2},
 		"somebody is there, and is heard": {named: addresses{"a", "b", "c"}, comes: "a", from: late, to: leftFor, told: 3},
+		"… and so on a late network":      {named: addresses{"a", "b", "c"}, comes: "a", opens: time.Second, from: time.Second + late, to: time.Second + leftFor, told: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
@@ -758,12 +762,27 @@ func TestAskPeersPastALeftAddress(t *testing.T) {
 						n.gossip.mu.Unlock()
 					}
 				}
+				if c.began {
+					for _, id := range []cluster.HostID{"b", "c"} {
+						w.crash(w.nodes[id])
+						w.dead[id] = false
+						n := w.add(id, with)
+						n.host.peers = []record.Peer{{Host: "a", Disk: a.host.disk, Address: endpoint("a"), Epoch: 1}}
+						w.run(n)
+					}
+				}
 				now := moved("y", "a")
 				now.host.disk, now.host.asks = a.host.disk, true
+				if c.opens > 0 {
+					for _, id := range []cluster.HostID{"a", "b", "c"} {
+						w.sever("y", id, true)
+						time.AfterFunc(c.opens, func() { w.sever("y", id, false) })
+					}
+				}
 				w.run(now)
 				if c.comes != "" {
 					d := w.add("d", func(o *Options) { o.Contact.Endpoint, o.Seeds = endpoint("a"), addresses{} })
-					time.AfterFunc(late, func() {
+					time.AfterFunc(c.opens+late, func() {
 						w.mu.Lock()
 						w.nodes["a"], w.dead["a"] = d, false
 						w.mu.Unlock()
@@ -792,12 +811,14 @@ func TestLeftByNobodyElse(t *testing.T) {
 	g.peers = map[cluster.HostID]*peerState{"b": at("b", "b2"), "c": at("c", "c2"), "d": at("d", "c1")}
 	g.targets = map[string]*target{}
 	for endpoint, host := range map[string]cluster.HostID{"b1": "b", "b2": "b", "c1": "c", "c2": "c", "q": "", "z": "z"} {
-		g.targets[endpoint] = &target{endpoint: endpoint, host: host}
+		g.targets[endpoint] = &target{endpoint: endpoint, host: host, answered: true}
 	}
+	g.targets["b0"] = &target{endpoint: "b0", host: "b"} // by what another one said
 	if got := g.leftBy(); !slices.Equal(got, []cluster.Contact{{Host: "b", Endpoint: "b1"}}) {
 		t.Errorf("they have left %+v", got)
 	}
-	g.left = map[string]cluster.HostID{"b1": "b"}
+	g.toldOfLocked([]cluster.Contact{{Host: "b", Endpoint: "b1"}}, now.Add(-leftFor))
+	g.toldOfLocked([]cluster.Contact{{Host: "b", Endpoint: "b1"}}, now)
 	waited := &target{endpoint: "b1", since: now.Add(-leftFor)}
 	if !g.isLeftLocked(waited, now) {
 		t.Error("an address that b has left is waited for")
@@ -808,6 +829,9 @@ func TestLeftByNobodyElse(t *testing.T) {
 	waited.host, g.peers["b"].other, g.peers["b"].disputed = "", "b1", now
 	if g.isLeftLocked(waited, now) {
 		t.Error("an address of one of two daemons counts as left")
+	}
+	if got := g.leftBy(); len(got) > 0 {
+		t.Errorf("one of two has left %+v", got)
 	}
 }
 
