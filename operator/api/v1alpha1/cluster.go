@@ -263,51 +263,6 @@ type BackupPolicy struct {
 // +kubebuilder:validation:XValidation:rule="self.startsWith('age1')",message="a recipient is a public key of age, which begins with age1"
 type Recipient string
 
-// TLS is about certificates.
-type TLS struct {
-	// Clients is about the side of etcd's clients. Who signs its authority changes as the authorities are rotated.
-	// +optional
-	Clients *TLSClients `json:"clients,omitempty"`
-	// Rotate is one more than before to have the authorities replaced, step by step, while the cluster serves. A new cluster
-	// begins with the number that is there.
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="tls.rotate only grows: one more than before replaces the authorities"
-	// +optional
-	Rotate int32 `json:"rotate,omitempty"`
-}
-
-// TLSClients is the side of etcd's clients.
-type TLSClients struct {
-	IssuerRef IssuerRef `json:"issuerRef"`
-	// TrustIssuer has the members also let in whoever that issuer signs for, by the certificate with which it signed the authority,
-	// and main-ca trust it. Whoever that issuer signs for may name itself root, so that etcd's authentication does not protect; and a
-	// former authority that it signed is let in for as long as that lasts, whatever is rotated. Default false: clients have
-	// certificates of the cluster's own authority.
-	// +optional
-	TrustIssuer bool `json:"trustIssuer,omitempty"`
-}
-
-// IssuerRef names an issuer of cert-manager, which signs the clients' authority of this cluster by a CertificateRequest with isCA.
-//
-// Applications that trust that issuer verify the members.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.group) && self.group != 'cert-manager.io' ? has(self.kind) : !has(self.kind) || self.kind in ['Issuer', 'ClusterIssuer']",message="issuerRef.kind is Issuer or ClusterIssuer, or that of an issuer of another group"
-type IssuerRef struct {
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
-	// Kind is Issuer, which is the default, or ClusterIssuer; of another group that group's.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	// +optional
-	Kind string `json:"kind,omitempty"`
-	// Group is cert-manager.io where it is left out.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +optional
-	Group string `json:"group,omitempty"`
-}
-
 // Network is about what may connect, and how.
 type Network struct {
 	// Policy: make a NetworkPolicy that closes all but the clients' port to others. Default true.
@@ -342,79 +297,6 @@ type Deletion struct {
 	// Protected: an admission policy of the operator's installation refuses to delete this object.
 	// +optional
 	Protected bool `json:"protected,omitempty"`
-}
-
-// Bootstrap says what a new cluster is made from.
-//
-// +kubebuilder:validation:XValidation:rule="[has(self.restore), has(self.claims), has(self.adopt)].exists_one(x, x)",message="bootstrap has one source: restore, claims or adopt"
-// +kubebuilder:validation:XValidation:rule="!has(self.acceptFewer) || has(self.claims)",message="bootstrap.acceptFewer goes with claims alone"
-type Bootstrap struct {
-	// +optional
-	Restore *BootstrapRestore `json:"restore,omitempty"`
-	// Claims are volumes, or copies of volumes, of one cluster's members that do not run: the furthest is taken. They are not
-	// changed, and are no volumes of the new cluster.
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=9
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=253
-	// +listType=set
-	// +optional
-	Claims []string `json:"claims,omitempty"`
-	// AcceptFewer: the claims may be of too few voters to know of all that was acknowledged. What only others had is lost.
-	// +optional
-	AcceptFewer bool `json:"acceptFewer,omitempty"`
-	// Adopt is a cluster that runs elsewhere, with all of its data and its ID: hosts join it, and its own members are removed.
-	// A person has them do so, by kubectl etcdadm adopt.
-	// +optional
-	Adopt *Adopt `json:"adopt,omitempty"`
-}
-
-// BootstrapRestore is a backup in spec.backup.store, or in another store.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.from) || has(self.backup)",message="from goes with backup: name a backup of that store"
-// +kubebuilder:validation:XValidation:rule="[has(self.newestProven) && self.newestProven, has(self.backup)].exists_one(x, x)",message="bootstrap.restore has one source: newestProven: true, or backup"
-type BootstrapRestore struct {
-	// +optional
-	NewestProven bool `json:"newestProven,omitempty"`
-	// +optional
-	Backup BackupName `json:"backup,omitempty"`
-	// From is the store that the backup is copied from first, where it is not in spec.backup.store.
-	// +optional
-	From *OtherStore `json:"from,omitempty"`
-}
-
-// OtherStore has the backups of another cluster. Nothing is written into it.
-type OtherStore struct {
-	// Store is a URL, such as s3://bucket/path.
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(s3|gs|azureblob|do|linode|hos|scw)://.+')",message="from.store is a URL such as s3://bucket/path, gs://bucket/path or azureblob://container/path"
-	Store string `json:"store"`
-	// Credentials is a Secret whose keys are the variables of that store, such as S3_ACCESS_KEY_ID. Of those that name files
-	// none is read.
-	Credentials SecretName `json:"credentials"`
-}
-
-// BackupName is the name of a backup in a store, as etcdadm backup list prints it.
-//
-// +kubebuilder:validation:MaxLength=100
-// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Za-z][-.:_0-9A-Za-z]*$')",message="the name of a backup is as etcdadm backup list prints it, such as 2026-11-20T03:00:00Z-000001"
-type BackupName string
-
-// Adopt is a cluster that runs elsewhere.
-type Adopt struct {
-	// Secret has the authority that its members trust, with its key, as ca.crt and ca.key, or as tls.crt and tls.key of cert-manager;
-	// or one for members and one for clients, as etcd-peers-ca.crt, etcd-peers-ca.key, etcd-clients-ca.crt and etcd-clients-ca.key.
-	// It is read once, as the cluster's own authorities are made. Left out: its members speak without TLS, and the authorities are
-	// new. Hosts speak with members as those do, and serve clients with TLS; once all members are at hosts of the EtcdCluster, TLS is
-	// turned on between them, too.
-	// +optional
-	Secret *SecretName `json:"secret,omitempty"`
-	// ClusterID is the ID of the cluster that is meant, in hex, such as cdf818194e3a8c32. Another one is refused. It can be set later,
-	// and changed until a host has joined a cluster.
-	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]+$')",message="bootstrap.adopt.clusterID is hex without 0x, as etcdctl prints it with --hex, such as cdf818194e3a8c32"
-	// +optional
-	ClusterID string `json:"clusterID,omitempty"`
 }
 
 // HostStore is the store of a cluster outside of Kubernetes.
