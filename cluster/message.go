@@ -49,7 +49,7 @@ type Ping struct {
 	Asks bool `json:"asks,omitempty"`
 	// Elsewhere is another daemon under the receiver's host ID that the sender hears; only in answers.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
-	// Left are addresses at which the sender reached hosts that it hears elsewhere now; only in answers to who asks.
+	// Left are addresses at which the sender spoke with hosts that it hears elsewhere now; only in answers to who asks.
 	Left []Contact `json:"left,omitempty"`
 	// Clock is the sender's wall clock.
 	Clock time.Time `json:"clock,omitzero"`

@@ -110,7 +110,7 @@ type leaver struct {
 	told time.Time
 }
 
-// leftBy are the addresses at which this daemon reached hosts that it hears elsewhere now. Who did not listen until now cannot say.
+// leftBy are the addresses at which this daemon spoke with hosts that it hears elsewhere now. Who did not listen until now cannot say.
 func (g *Gossip) leftBy() (out []cluster.Contact) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

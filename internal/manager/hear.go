@@ -145,7 +145,6 @@ func (g *Gossip) hear(p cluster.Ping) {
 	}
 	g.topFence = higher(g.topFence, p.Promised)
 	g.learnLocked(p.Endpoint, p.Host, false)
-	delete(g.left, p.Endpoint)
 	if other := twinIn(p.View, g.Contact, now.Sub(g.election.Started) >= twinSettle); other != "" {
 		g.twinLocked(other)
 	}

@@ -131,8 +131,12 @@ func (f *fleet) starts() {
 	})
 	asked := f.asked(from)
 	t.Logf("an operator that begins shows all after %s, %s, and asked: %s", time.Since(began).Round(time.Second), f.operator.usage(), words(asked))
-	if wrote := words(written(asked)); strings.Contains(wrote, "secrets") || strings.Contains(wrote, "configmaps") || strings.Contains(wrote, "statefulsets") {
-		t.Error("it found the clusters other than as it makes them")
+	wrote := written(asked)
+	maps.DeleteFunc(wrote, func(what string, _ int) bool {
+		return strings.HasSuffix(what, "/status") || strings.HasSuffix(what, "/events") || strings.HasSuffix(what, "/leases")
+	})
+	if len(wrote) > 0 {
+		t.Errorf("it found the clusters other than as it makes them, and wrote: %s", words(wrote))
 	}
 }
 
@@ -200,7 +204,11 @@ func (f *fleet) make(ctx context.Context, h *teller) error {
 	view.Control.Annotations = map[string]string{shape.AnnotationNext: "4"}
 	err = errors.Join(err, w.Create(ctx, c, view.Control), w.Create(ctx, c, view.Status))
 	self := string(view.Control.UID)
-	err = errors.Join(err, w.Mark(ctx, view.Control, nil, map[string]*string{shape.AnnotationSelf: &self}), w.Create(ctx, c, f.keys(c)))
+	keys, kerr := f.keys(c)
+	if kerr != nil {
+		return kerr
+	}
+	err = errors.Join(err, w.Mark(ctx, view.Control, nil, map[string]*string{shape.AnnotationSelf: &self}), w.Create(ctx, c, keys))
 	bundle := c.Bundle(authority.Bundle(f.files))
 	bundle.Annotations = map[string]string{shape.AnnotationStep: firstStep}
 	for _, o := range append(c.Shared(), bundle, c.Budget(2)) {
@@ -234,19 +242,19 @@ func (f *fleet) make(ctx context.Context, h *teller) error {
 const firstStep = "0 1"
 
 // keys is the Secret with the authorities' keys, as the operator describes it.
-func (f *fleet) keys(c shape.Cluster) *corev1.Secret {
-	f.t.Helper()
+func (f *fleet) keys(c shape.Cluster) (*corev1.Secret, error) {
 	is, err := authority.Describe(f.files)
-	must(f.t, err)
+	if err != nil {
+		return nil, err
+	}
 	said, err := json.Marshal(struct {
 		Step  int                   `json:"step"`
 		Phase cluster.RotationPhase `json:"phase"`
 		authority.Certificates
 	}{1, cluster.RotateDone, is})
-	must(f.t, err)
 	out := c.Authorities(f.files)
 	out.Annotations = map[string]string{shape.AnnotationAuthorities: string(said)}
-	return out
+	return out, err
 }
 
 // beats has each cluster's daemons tell of themselves as often as they do where nothing happens, and of their backups.

@@ -17,11 +17,15 @@ type words struct {
 	once map[string]string
 }
 
-// mostWords bounds them, since those of clusters that are gone stay. Then they begin anew.
-const mostWords = 1 << 17
+const (
+	// mostWords bounds them, since those of clusters that are gone stay. Then they begin anew.
+	mostWords = 1 << 17
+	// longestWord is the most bytes of a string that others are likely to have, too.
+	longestWord = 256
+)
 
-// lean drops of an object what is read past the cache or not at all: pods and their templates are most of what thousands of
-// clusters have.
+// lean drops of an object what is read past the cache or not at all, and has it share its strings with others: pods and their
+// templates are most of what thousands of clusters have.
 func (w *words) lean(o any) (any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,6 +63,9 @@ func (w *words) containers(all []corev1.Container) (kept []corev1.Container) {
 
 // one is the copy of a word that is kept.
 func (w *words) one(word string) string {
+	if len(word) > longestWord {
+		return word
+	}
 	if kept, is := w.once[word]; is {
 		return kept
 	}

@@ -16,6 +16,7 @@ import (
 	"etcdadm.io/operator/decide"
 	"etcdadm.io/operator/shape"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +34,7 @@ func TestLean(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}}, Spec: *set.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	pod.Spec.NodeName = "node"
-	pod.Labels, pod.Spec.Containers[0].Command = map[string]string{}, slices.Clone(pod.Spec.Containers[0].Command)
+	pod.Labels = map[string]string{}
 	for key, value := range set.Labels { // as each object that comes has its own copies
 		pod.Labels[strings.Clone(key)] = strings.Clone(value)
 	}
@@ -64,10 +65,19 @@ func TestLean(t *testing.T) {
 	if ours, its := set.Spec.Template.Spec.Containers[0].Command, pod.Spec.Containers[0].Command; !slices.EqualFunc(ours, its, one) || !one(set.Labels[shape.LabelCluster], pod.Labels[shape.LabelCluster]) {
 		t.Errorf("two objects have words of their own: %v, %v", ours, its)
 	}
+	secret, bare := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{}
+	secret.Labels, secret.Annotations, secret.OwnerReferences = maps.Clone(labels), map[string]string{"k": "v"}, []metav1.OwnerReference{{Kind: "K", Name: "main", UID: "u"}}
+	for _, o := range []*metav1.PartialObjectMetadata{secret, bare} {
+		before := o.DeepCopy()
+		if _, err := kept.lean(o); err != nil || !equality.Semantic.DeepEqual(before, o) || (before.Labels == nil) != (o.Labels == nil) {
+			t.Errorf("%+v became %+v (%v)", before, o, err)
+		}
+	}
 	for i := range mostWords {
 		kept.one(strconv.Itoa(i))
 	}
-	if len(kept.once) > mostWords {
+	kept.one(strings.Repeat("x", longestWord+1))
+	if len(kept.once) > mostWords || slices.ContainsFunc(slices.Collect(maps.Keys(kept.once)), func(word string) bool { return len(word) > longestWord }) {
 		t.Errorf("%d words are kept", len(kept.once))
 	}
 }
