@@ -100,8 +100,8 @@ func (g *Gossip) countSeedsLocked() {
 	}
 }
 
-// leftFor is how long an address that a host has left is waited for all the same: a daemon that is there, be it another one under
-// this host's ID that nobody hears, answers sooner.
+// leftFor is how long a daemon waits for an answer at an address that a host has left. Most likely nobody is there. A second daemon
+// under this host's ID may be, which nobody else hears, and half a second is enough for it to answer.
 const leftFor = 500 * time.Millisecond
 
 // leaver is who has left an address, and when somebody first said so.

@@ -744,13 +744,23 @@ func TestAskPeersPastALeftAddress(t *testing.T) {
 				}
 				with := func(o *Options) { o.Seeds, o.Place = addresses{"a", "b", "c"}, "boot/"+string(o.Contact.Host) }
 				a, b, third := w.three(with)
-				time.Sleep(time.Minute)
+				spoke := func(n *node, at cluster.HostID) func() bool {
+					return func() bool {
+						n.gossip.mu.Lock()
+						defer n.gossip.mu.Unlock()
+						to := n.gossip.targets[endpoint(at)]
+						return to != nil && to.answered
+					}
+				}
+				w.until(time.Minute, "b speaks with a", spoke(b, "a"))
+				w.until(time.Minute, "c speaks with a", spoke(third, "a"))
+				w.until(time.Minute, "c speaks with b", spoke(third, "b"))
 				w.crash(a)
 				if c.moves {
 					w.crash(b)
 					b = moved("x", "b")
 					w.run(b)
-					time.Sleep(5 * time.Second)
+					w.until(time.Minute, "c speaks with b at x", spoke(third, "x"))
 				}
 				if c.refuses {
 					w.sever("x", "y", true)
@@ -765,7 +775,9 @@ func TestAskPeersPastALeftAddress(t *testing.T) {
 				if c.began {
 					for _, id := range []cluster.HostID{"b", "c"} {
 						w.crash(w.nodes[id])
+						w.mu.Lock()
 						w.dead[id] = false
+						w.mu.Unlock()
 						n := w.add(id, with)
 						n.host.peers = []record.Peer{{Host: "a", Disk: a.host.disk, Address: endpoint("a"), Epoch: 1}}
 						w.run(n)

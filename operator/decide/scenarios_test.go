@@ -93,7 +93,7 @@ func text(d Decision) string {
 	for _, w := range d.Waits {
 		fmt.Fprintf(&b, "! %s: %s\n", w.Code, w.Sentence)
 		if w.Stands {
-			b.WriteString("  stands: only a person can end this\n")
+			b.WriteString("  stands: until a person acts\n")
 		}
 		if w.Aside {
 			b.WriteString("  aside: the cluster goes on as well as before\n")

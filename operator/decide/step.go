@@ -169,7 +169,7 @@ type Wait struct {
 	Host     string
 	Sentence string
 	Command  string
-	// Stands: only a person can end this wait, though most waits with its code end by themselves.
+	// Stands: the wait does not end until a person acts. Other waits with the same code may end without one.
 	Stands bool
 	// Aside: it is about other authorities than those that are there, by which the cluster goes on as well as before.
 	Aside bool
@@ -190,7 +190,7 @@ func (d *Decision) wait(c Code, sentence string) {
 	d.Waits = append(d.Waits, Wait{Code: c, Sentence: sentence})
 }
 
-// stand adds a wait that only a person can end.
+// stand adds a wait that does not end until a person acts.
 func (d *Decision) stand(c Code, sentence string) {
 	d.Waits = append(d.Waits, Wait{Code: c, Sentence: sentence, Stands: true})
 }

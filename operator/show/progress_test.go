@@ -102,7 +102,7 @@ func TestProgressingSaysWhatIsWaitedFor(t *testing.T) {
 		s.Decision.Waits = []decide.Wait{{Code: code, Sentence: "set this", Stands: true}}
 		_, out := status(t, s)
 		if p := meta.FindStatusCondition(out.Conditions, v1alpha1.Progressing); p.Status != metav1.ConditionFalse || p.Reason != string(code) {
-			t.Errorf("only a person can end %s, and it shows %+v", code, p)
+			t.Errorf("%s does not end until a person acts, and it shows %+v", code, p)
 		}
 	}
 	s := acted()

@@ -5,8 +5,8 @@ type TLS struct {
 	// Clients is about the side of etcd's clients. Who signs its authority changes as the authorities are rotated.
 	// +optional
 	Clients *TLSClients `json:"clients,omitempty"`
-	// Rotate is one more than before to have the authorities replaced, step by step, while the cluster serves. A new cluster
-	// begins with the number that is there.
+	// Rotate is raised by one to have the authorities replaced, step by step, while the cluster serves. A new cluster may start
+	// at any number: that replaces nothing.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="tls.rotate only grows: one more than before replaces the authorities"
 	// +optional
