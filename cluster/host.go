@@ -273,6 +273,8 @@ type HostState struct {
 	// FailedOptions are what the spec asks for and the member's process did not
 	// start with, since the daemon started. They are not tried again by themselves.
 	FailedOptions []string `json:"failedOptions,omitempty"`
+	// LeftVariables are the ETCD_ variables of the daemon that a release line is run without.
+	LeftVariables []LeftVariable `json:"leftVariables,omitempty"`
 
 	// Highest is the highest (revision, term, index) that the host remembers.
 	Highest  Progress   `json:"highest,omitzero"`

@@ -20,6 +20,7 @@ const (
 	KindChoice   OptionKind = "one of a list"
 	KindText     OptionKind = "a text"
 	KindGates    OptionKind = "a list of Gate=true or Gate=false"
+	KindURLs     OptionKind = "URLs with an IP address and a port, such as http://127.0.0.1:2381"
 )
 
 // Minors are release lines of etcd 3 from the first to the last, both
@@ -63,6 +64,17 @@ type Option struct {
 	// Mixed says what is noticed while some members have the new value and
 	// others the old one; empty: nothing.
 	Mixed string
+
+	// Variable says what becomes of the flag's ETCD_ variable on a host.
+	Variable VariableUse
+	// Same are the values by which a variable that is not passed on says what a
+	// member does anyway.
+	Same []string
+	// Successor is the flag that a variable is passed on as where the release knows it.
+	Successor string
+	// Closed says that a quarantined member gets no such variable, because it
+	// would let clients in.
+	Closed bool
 }
 
 // Settable reports whether the option may be set in a spec.

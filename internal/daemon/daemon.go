@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"etcdadm.io/cluster"
@@ -35,7 +36,8 @@ type daemon struct {
 	moves    moves
 	releases *inventory
 	etcdEnv  []string
-	env      *follower // nil: there is no environment file
+	leftSaid atomic.Pointer[cluster.Version] // the release of which sayLeft spoke
+	env      *follower                       // nil: there is no environment file
 	disk     *datadir.Dir
 	place    string // of the state directory, as this kernel has it
 	// experienced: this host has been part of the cluster before.

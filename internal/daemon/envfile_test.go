@@ -26,7 +26,7 @@ func following(t *testing.T, content string) (f *follower, write func(string), l
 		}
 	}
 	write(content)
-	_, read, own, err := etcdEnvironment(path)
+	_, read, own, err := etcdEnvironment(path, false)
 	if err != nil {
 		t.Fatal(err)
 	}

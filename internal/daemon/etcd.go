@@ -24,12 +24,13 @@ import (
 )
 
 // etcdEnvironment is what the daemon's environment and the environment file
-// pass on to etcd. A dangerous variable is an error with its sentence. The
+// pass on to etcd; tls says that members have TLS. A variable that breaks a promise, or that
+// says what the daemon says by a flag, is an error with its sentence. The
 // file's variables become the daemon's own, too: some are for it, such as
 // those of certificates and stores. Own is what the environment had of their names before.
-func etcdEnvironment(file string) (passed envfile.Passed, read, own map[string]string, err error) {
+func etcdEnvironment(file string, tls bool) (passed envfile.Passed, read, own map[string]string, err error) {
 	if file == "" {
-		passed, err = envfile.PassThrough(os.Environ())
+		passed, err = envfile.PassThrough(os.Environ(), tls)
 		return passed, nil, nil, err
 	}
 	vars, err := envfile.Read(file)
@@ -48,7 +49,7 @@ func etcdEnvironment(file string) (passed envfile.Passed, read, own map[string]s
 			return passed, nil, nil, &Error{Problem: "--env-file: " + v.Name, Err: err, Advice: "name a file of NAME=VALUE lines"}
 		}
 	}
-	passed, err = envfile.PassThrough(os.Environ())
+	passed, err = envfile.PassThrough(os.Environ(), tls)
 	return passed, byName(vars), own, err
 }
 
@@ -70,31 +71,30 @@ func (d *daemon) spec(l record.Launch) (runtime.Spec, error) {
 	dataDir := d.disk.DataDir(l.Token)
 	run := l
 	run.Version = actual // a directory of a lower patch may hold a newer one
-	args, err := etcdargs.For(run, d.paths(l.Token, dataDir))
+	args, env, left, err := etcdargs.With(run, d.paths(l.Token, dataDir), d.etcdEnv)
 	if err != nil {
 		return runtime.Spec{}, err
 	}
+	d.sayLeft(actual, left)
 	logs := filepath.Join(d.cfg.DataDir, "logs")
 	if err := os.MkdirAll(logs, 0o700); err != nil {
 		return runtime.Spec{}, err
 	}
 	return runtime.Spec{
 		Path: r.Etcd, Args: append(append([]string{}, r.Args...), args...), DataDir: dataDir,
-		Env:     slices.Concat([]string{"PATH=" + os.Getenv("PATH")}, cores.Environment(), unshadowed(d.etcdEnv, l.Options)),
+		Env:     slices.Concat([]string{"PATH=" + os.Getenv("PATH")}, cores.Environment(), env),
 		LogFile: filepath.Join(logs, "etcd.log"), Dir: d.cfg.DataDir,
 	}, nil
 }
 
-// unshadowed are the variables without those of flags that are given: etcd ends
-// when both are there (pkg/flags of etcd), and the spec is for all hosts.
-func unshadowed(environ, options []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.ContainsFunc(options, func(o string) bool {
-			flag, _, _ := strings.Cut(strings.TrimLeft(o, "-"), "=")
-			return name == "ETCD_"+strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-		})
-	})
+// sayLeft logs once for a release which variables its etcd does not get.
+func (d *daemon) sayLeft(v cluster.Version, left []cluster.LeftVariable) {
+	if was := d.leftSaid.Swap(&v); was != nil && *was == v {
+		return
+	}
+	for _, l := range left {
+		d.log.Warn("not passed on to etcd", "variable", l.Name, "version", v, "because", l.Why)
+	}
 }
 
 // paths are where etcd finds its files on this machine.
@@ -137,7 +137,7 @@ func (d *daemon) etcdConfig(l record.Launch) etcd.Config {
 	}
 	return etcd.Config{
 		Endpoints: d.nearby(urls), TLS: d.certs.etcdClient(l.Token), ServerName: d.certs.serverName(l.Token, urls), Credential: d.credential(),
-		Peer: d.nearby(l.URLs.Peer), PeerTLS: d.certs.etcdPeer(l), Quota: quotaOf(l.Options, d.etcdEnv),
+		Peer: d.nearby(l.URLs.Peer), PeerTLS: d.certs.etcdPeer(l), Quota: quotaOf(l.Options, cluster.FitVariables(d.etcdEnv, l.Options, l.Version).Environ),
 		Voters: func(ctx context.Context) ([]string, error) {
 			return etcd.VoterURLs(ctx, d.nearby(l.URLs.Peer), d.certs.etcdPeer(l))
 		},

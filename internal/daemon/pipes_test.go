@@ -15,7 +15,7 @@ import (
 // A daemon does not wait at a pipe that somebody named for a file, also where one writes to it.
 func TestPipeInPlaceOfFile(t *testing.T) {
 	for name, read := range map[string]func(ctx context.Context, path string) error{
-		"environment": func(_ context.Context, p string) error { _, _, _, err := etcdEnvironment(p); return err },
+		"environment": func(_ context.Context, p string) error { _, _, _, err := etcdEnvironment(p, false); return err },
 		"password": func(ctx context.Context, p string) error {
 			_, _, err := (&daemon{cfg: Config{EtcdUser: "root", EtcdPasswordFile: p}}).credential()(ctx)
 			return err

@@ -155,7 +155,7 @@ func (d *daemon) configure(ctx context.Context) (*Static, error) {
 	if err := d.cfg.atHome(); err != nil {
 		return nil, err
 	}
-	env, read, own, err := etcdEnvironment(d.cfg.EnvFile)
+	env, read, own, err := etcdEnvironment(d.cfg.EnvFile, !d.cfg.EtcdInsecure)
 	if err != nil {
 		return nil, err
 	}
@@ -274,8 +274,8 @@ func (d *daemon) makeHost(context.Context) error {
 	}
 	d.host = host.New(host.Options{
 		ID: d.id, ClusterName: d.cfg.ClusterName, Address: d.cfg.Address, URLs: d.urls,
-		Releases: d.releases.versions,
-		Disk:     memberDisk{d.disk, d.certs}, Files: d.disk, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
+		Releases: d.releases.versions, Variables: d.etcdEnv,
+		Disk: memberDisk{d.disk, d.certs}, Files: d.disk, Process: d.process, Member: d.member, Intents: control.Intents{Folder: d.folder}, Promoted: d.folder.Promoted,
 		Reacher: reacher{}, AskPeers: func(ctx context.Context, of []cluster.HostID) []cluster.Ping { return d.manager.AskPeers(ctx, of) }, Elsewhere: func() *cluster.Elsewhere { return d.manager.Elsewhere() }, MayStart: func(ctx context.Context) (*cluster.Intent, error) { return d.moves.mayStart(ctx, d.keeping) }, Forgets: func(ctx context.Context) error { return d.moves.forgets(ctx, d.keeping) }, Sources: d.sources, Decrypts: d.sources.Decrypts, PruneAfter: d.cfg.PruneAfter, Settings: d.cfg.common(packing.Compression, policy), AuthorityKeys: d.certs.holdsKeys, Problems: d.problems, PeerTLS: d.peerTLS, Authorities: d.certs.told, Trusts: d.certs.epoch.Load, Log: d.log,
 	})
 	d.certs.follows = rotationOf(d)

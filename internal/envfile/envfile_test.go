@@ -104,7 +104,7 @@ func TestPassThrough(t *testing.T) {
 	got, err := envfile.PassThrough([]string{
 		"PATH=/bin", "ETCD_SNAPSHOT_COUNT=5", "ETCD_MANAGER_CERT_DURATION=1d", "ETCDCTL_API=3",
 		"ETCD_AUTO_COMPACTION_RETENTION=1", "ETCD_SNAPSHOT_COUNT=10", "ETCD_NAME=", "no sign",
-	})
+	}, false)
 	want := []string{"ETCD_AUTO_COMPACTION_RETENTION=1", "ETCD_SNAPSHOT_COUNT=10"}
 	if err != nil || !slices.Equal(got.Environ, want) || got.Withheld != nil {
 		t.Errorf("got %v, %v, want %v", got, err, want)
@@ -126,7 +126,7 @@ func TestPassThroughWithholds(t *testing.T) {
 		"ETCD_PEER_CLIENT_CERT_AUTH=true", "ETCD_PEER_CLIENT_KEY_FILE=/k", "ETCD_PEER_KEY_FILE=/k", "ETCD_SELF_SIGNED_CERT_VALIDITY=1", "ETCD_UNSUPPORTED_ARCH=arm64",
 		"ETCD_VERIFY=all",
 	}
-	got, err := envfile.PassThrough(slices.Concat(withheld, passed))
+	got, err := envfile.PassThrough(slices.Concat(withheld, passed), false)
 	if err != nil || !slices.Equal(got.Environ, passed) {
 		t.Errorf("passed %q, %v, want %q", got.Environ, err, passed)
 	}
@@ -144,18 +144,18 @@ func TestPassThroughRefuses(t *testing.T) {
 	names := []string{
 		"ETCD_CONFIG_FILE", "ETCD_DATA_DIR", "ETCD_DISCOVERY", "ETCD_DISCOVERY_SRV", "ETCD_FORCE_NEW_CLUSTER",
 		"ETCD_INITIAL_ADVERTISE_PEER_URLS", "ETCD_INITIAL_CLUSTER", "ETCD_INITIAL_CLUSTER_STATE",
-		"ETCD_INITIAL_CLUSTER_TOKEN", "ETCD_INITIAL_ELECTION_TICK_ADVANCE", "ETCD_LISTEN_CLIENT_HTTP_URLS",
+		"ETCD_INITIAL_CLUSTER_TOKEN", "ETCD_LISTEN_CLIENT_HTTP_URLS",
 		"ETCD_LISTEN_CLIENT_URLS", "ETCD_NAME", "ETCD_STRICT_RECONFIG_CHECK", "ETCD_UNSAFE_NO_FSYNC", "ETCD_WAL_DIR",
 	}
 	var all []string
 	for _, name := range names {
 		all = append(all, name+"=secret")
-		if passed, err := envfile.PassThrough([]string{"ETCD_X=1", name + "=secret"}); err == nil || passed.Environ != nil {
+		if passed, err := envfile.PassThrough([]string{"ETCD_X=1", name + "=secret"}, false); err == nil || passed.Environ != nil {
 			t.Errorf("%s got through", name)
 		}
 	}
 	slices.Reverse(all)
-	_, err := envfile.PassThrough(all)
+	_, err := envfile.PassThrough(all, false)
 	refused, ok := errors.AsType[*envfile.RefusedError](err)
 	if !ok {
 		t.Fatalf("got %v", err)
@@ -173,8 +173,74 @@ func TestPassThroughRefuses(t *testing.T) {
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("the error shows a value: %v", err)
 	}
-	if _, err := envfile.PassThrough([]string{"ETCD_NAMESPACE=x", "ETCD_LISTEN_METRICS_URLS=x"}); err != nil {
+	if _, err := envfile.PassThrough([]string{"ETCD_NAMESPACE=x", "ETCD_LISTEN_METRICS_URLS=http://127.0.0.1:1"}, false); err != nil {
 		t.Errorf("a name that only begins alike: %v", err)
+	}
+}
+
+// TestVariablesOfFlagsThatTheDaemonGives: etcd ends at its start where a flag and its
+// variable both say something, so the same value is dropped or stays for the launch to
+// weigh, and another one is refused by name (SAFETY.md, rule 24).
+func TestVariablesOfFlagsThatTheDaemonGives(t *testing.T) {
+	for _, c := range []struct {
+		pair string
+		tls  bool
+		want string // passed, dropped, or a part of the refusal
+	}{
+		{"ETCD_LOGGER=zap", true, "passed"},
+		{"ETCD_LOGGER=zerolog", true, "it takes one of a list: capnslog, zap"},
+		{"ETCD_LOG_OUTPUTS=stdout", true, "passed"},
+		{"ETCD_LISTEN_METRICS_URLS=http://0.0.0.0:8081", true, "passed"},
+		{"ETCD_LISTEN_METRICS_URLS=0.0.0.0:8081", true, "such as http://127.0.0.1:2381"},
+		{"ETCD_LISTEN_METRICS_URLS=http://metrics:8081", true, "an IP address"},
+		{"ETCD_LISTEN_CLIENT_HTTP_URLS=http://127.0.0.1:4002", true, "passed"},
+		{"ETCD_MAX_LEARNERS=2", true, "passed"},
+		{"ETCD_MAX_LEARNERS=5", true, "so only 1 or 2 is taken"},
+		{"ETCD_CLIENT_CERT_AUTH=1", true, "dropped"},
+		{"ETCD_CLIENT_CERT_AUTH=false", true, "so only true is taken"},
+		{"ETCD_CLIENT_CERT_AUTH=false", false, "passed"},
+		{"ETCD_PEER_CLIENT_CERT_AUTH=TRUE", true, "dropped"},
+		{"ETCD_CERT_FILE=/c", true, "etcd ends at its start where a variable says what the daemon says by --cert-file"},
+		{"ETCD_CERT_FILE=/c", false, "passed"},
+		{"ETCD_TRUSTED_CA_FILE=/c", true, "--trusted-ca-file"},
+		{"ETCD_ADVERTISE_CLIENT_URLS=https://a:4001", false, "--client-urls"},
+		{"ETCD_STRICT_RECONFIG_CHECK=True", true, "dropped"},
+		{"ETCD_STRICT_RECONFIG_CHECK=0", true, "so only true is taken"},
+		{"ETCD_STRICT_RECONFIG_CHECK=yes", true, "so only true is taken"},
+		{"ETCD_PRE_VOTE=f", true, "so only true is taken"},
+		{"ETCD_FORCE_NEW_CLUSTER=F", true, "dropped"},
+		{"ETCD_FORCE_NEW_CLUSTER=t", true, "acknowledged writes"},
+		{"ETCD_UNSAFE_NO_FSYNC=false", true, "dropped"},
+		{"ETCD_PROXY=off", true, "dropped"},
+		{"ETCD_PROXY=on", true, "a member is no proxy"},
+		{"ETCD_INITIAL_ELECTION_TICK_ADVANCE=false", true, "passed"},
+		{"ETCD_INITIAL_CLUSTER_OF_A_LATER_RELEASE=x", true, "the intent"},
+		{"ETCD_QUOTA_BACKEND_BYTES=8GiB", true, "passed"},
+		{"ETCD_QUOTA_BACKEND_BYTES=-1", true, "passed"},
+		{"ETCD_QUOTA_BACKEND_BYTES=8Gi", true, "such as 512MiB"},
+		{"ETCD_HEARTBEAT_INTERVAL=100ms", true, "milliseconds"},
+		{"ETCD_ENABLE_V2=no", true, "true or false"},
+		{"ETCD_METRICS=all", true, "passed"}, // etcd takes it for basic
+		{"ETCD_VERSION=3.5.9", true, "dropped"},
+		{"ETCD_PORT=tcp://10.0.0.1:2379", true, "dropped"},
+		{"ETCD_SERVICE_PORT_PEER_0=2380", true, "dropped"},
+		{"ETCD_DISCOVERY_SERVICE_HOST=fd00::1", true, "dropped"},
+		{"ETCD_DISCOVERY_PORT_80_TCP_ADDR=10.0.0.1", true, "dropped"},
+		{"ETCD_SOCKET_REUSE_PORT=true", true, "passed"},
+		{"ETCD_SOCKET_REUSE_PORT=tcp://10.0.0.1:80", true, "dropped"}, // of a Service etcd-socket-reuse
+	} {
+		name, _, _ := strings.Cut(c.pair, "=")
+		got, err := envfile.PassThrough([]string{c.pair}, c.tls)
+		switch c.want {
+		case "passed", "dropped":
+			if err != nil || (len(got.Environ) == 1) != (c.want == "passed") || got.Withheld != nil {
+				t.Errorf("%s (TLS: %t): %+v, %v, want it %s", c.pair, c.tls, got, err, c.want)
+			}
+		default:
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), name+" is refused") {
+				t.Errorf("%s (TLS: %t): %+v, %v, want %q", c.pair, c.tls, got, err, c.want)
+			}
+		}
 	}
 }
 

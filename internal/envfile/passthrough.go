@@ -17,20 +17,17 @@ const (
 	prefixManager = "ETCD_MANAGER_"
 )
 
-// refused are the variables that never reach etcd: by name, or with a * at the
-// end by prefix, each with what it would do.
-var refused = []struct{ pattern, reason string }{
-	{"ETCD_FORCE_NEW_CLUSTER*", "it would make the member forget the others and drop writes that were acknowledged"},
-	{"ETCD_INITIAL_*", "which cluster a member founds or joins is fixed by the intent, not by a host's environment"},
-	{"ETCD_DISCOVERY*", "which cluster a member founds or joins is fixed by the intent, not by a discovery service"},
-	{"ETCD_NAME", "the member's name is the host's ID, and its identity is checked by it"},
-	{"ETCD_DATA_DIR", "where the data lies is recorded by the host; elsewhere etcd would start as an empty member"},
-	{"ETCD_WAL_DIR", "a log outside of the data directory is not seen by the checks that guard a start, and not moved with the data"},
-	{"ETCD_STRICT_RECONFIG_CHECK", "without that check etcd accepts membership changes that cost the quorum"},
-	{"ETCD_UNSAFE_NO_FSYNC", "a member would acknowledge writes that a power failure takes back"},
-	// Not named by rule 24, refused in its spirit.
-	{"ETCD_CONFIG_FILE", "with a configuration file etcd ignores all flags, so that it could say anything of the above"},
-	{"ETCD_LISTEN_CLIENT_*", "a member in quarantine would be open to ordinary clients; set --client-urls and --etcd-address instead"},
+// variableVersion is of images and scripts. For etcd it would be the flag --version:
+// 3.4.25 ends at any value that is not true or false, later releases ignore it.
+const variableVersion = "ETCD_VERSION"
+
+// refused begin names that no release in the table of options has a flag for, and that a
+// later one may have for what the table refuses.
+var refused = []struct{ prefix, reason string }{
+	{"ETCD_FORCE_NEW_CLUSTER", "it would make the member forget the others and drop writes that were acknowledged"},
+	{"ETCD_INITIAL_CLUSTER", "the intent or the member list has the cluster's members"},
+	{"ETCD_INITIAL_ADVERTISE", "the host sets its URLs"},
+	{"ETCD_DISCOVERY", "etcd's own discovery is not used: the intent or the member list has the members"},
 }
 
 // Refusal is one variable that is not passed on, with the reason as a clause.
@@ -68,14 +65,14 @@ type Passed struct {
 	Withheld []string // names that look like a secret's and are none of etcd's, sorted
 }
 
-// PassThrough chooses from an environment of NAME=VALUE strings what etcd gets:
-// ETCD_*, but not ETCD_MANAGER_*. Of a name that stands twice the last one
-// counts, as for os/exec; one with an empty value is left out, for etcd takes it
-// as not set. What etcd has no flag for and looks like a secret is withheld: etcd
-// writes such a variable into its log, value and all (pkg/flags of etcd). When a
-// variable is among those that are refused the error is a *RefusedError that
-// lists all of them.
-func PassThrough(environ []string) (Passed, error) {
+// PassThrough chooses etcd's variables from an environment of NAME=VALUE strings:
+// ETCD_*, but not ETCD_MANAGER_*. Of a name that stands twice the last one counts, as
+// for os/exec. It leaves out empty values, which etcd takes as not set, Kubernetes'
+// service links, and ETCD_VERSION. It withholds variables that look like a secret and
+// that etcd has no flag for: etcd writes those into its log, value and all (pkg/flags
+// of etcd). tls says that members have TLS. The table of options says which values are
+// refused (SAFETY.md, rule 24); the error is then a *RefusedError that lists all of them.
+func PassThrough(environ []string, tls bool) (Passed, error) {
 	values := map[string]string{}
 	for _, pair := range environ {
 		name, value, found := strings.Cut(pair, "=")
@@ -87,11 +84,15 @@ func PassThrough(environ []string) (Passed, error) {
 	var out Passed
 	var refusals []Refusal
 	for name, value := range values {
-		if value == "" {
+		if value == "" || name == variableVersion || ServiceLink(name, value) {
 			continue
 		}
-		if reason := whyRefused(name); reason != "" {
+		reason, drop := judge(name, value, tls)
+		if reason != "" {
 			refusals = append(refusals, Refusal{Name: name, Reason: reason})
+			continue
+		}
+		if drop {
 			continue
 		}
 		if secret(name, value) {
@@ -124,23 +125,41 @@ var (
 )
 
 // secret tells what looks like one. A flag of etcd takes none: its keys and
-// passwords are names of files. A flag's variable is in capitals; etcd does not
-// know another spelling.
+// passwords are names of files.
 func secret(name, value string) bool {
-	flag := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefixEtcd)), "_", "-")
-	if _, known := cluster.FindOption(flag); known && name == strings.ToUpper(name) {
+	if _, known := cluster.FindVariable(name); known {
 		return false
 	}
 	return secretName.MatchString(name) || secretValue.MatchString(value)
 }
 
-// whyRefused is empty for a variable that may pass.
-func whyRefused(name string) string {
+// judge gives the reason where a variable is refused. drop: a member does what it says anyway.
+func judge(name, value string, tls bool) (reason string, drop bool) {
+	if o, found := cluster.FindVariable(name); found {
+		return o.JudgeVariable(value, tls)
+	}
 	for _, r := range refused {
-		prefix, isPrefix := strings.CutSuffix(r.pattern, "*")
-		if name == prefix || isPrefix && strings.HasPrefix(name, prefix) {
-			return r.reason
+		if strings.HasPrefix(name, r.prefix) {
+			return r.reason, false
 		}
 	}
-	return ""
+	return "", false
+}
+
+// linked are the ends of the names that Kubernetes gives to the variables of a service's
+// address, by default in every container of its namespace: a Service named etcd makes
+// ETCD_PORT=tcp://10.0.0.1:2379. Source: FromServices of the kubelet's envvars.
+var linked = regexp.MustCompile(
+	`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
+
+var linkValue = regexp.MustCompile(`^(tcp|udp|sctp)://|^[0-9]+$|^(tcp|udp|sctp)$|^[0-9a-fA-F.:]+$`)
+
+// ServiceLink reports whether a variable is a Service's address, which Kubernetes puts
+// into containers. It is no setting, whatever its name begins with.
+func ServiceLink(name, value string) bool {
+	end := linked.FindString(name)
+	if end == "_PORT" { // a flag's name may end like that
+		return strings.Contains(value, "://") && linkValue.MatchString(value)
+	}
+	return end != "" && linkValue.MatchString(value)
 }

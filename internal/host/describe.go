@@ -75,6 +75,10 @@ func (h *Host) describe(p cluster.Process, f seen) cluster.HostState {
 	if p, is := h.settings.LeftOut(v); is && s.Launch != nil {
 		out.Problems = append(out.Problems, p)
 	}
+	out.LeftVariables = h.settings.LeftVariables()
+	if s.Launch != nil {
+		out.Problems = append(out.Problems, h.settings.VariableProblems(*s.Launch)...)
+	}
 	return out
 }
 

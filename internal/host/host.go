@@ -34,6 +34,9 @@ type Options struct {
 	// the spec.
 	Options func(cluster.Version) []string
 
+	// Variables are those that the daemon's environment has for etcd, as NAME=VALUE.
+	Variables []string
+
 	Disk    Disk
 	Process Process
 	// Member reaches a member launched like this.

@@ -42,7 +42,7 @@ func New(o Options) *Host {
 	}
 	h.fences, h.pauses = &Fences{keeper: keeper}, record.NewPauses(o.ID, o.Files, o.Log)
 	h.evidence = evidence.New(o.Disk, keeper, notes, o.Log)
-	h.settings = settings.New(o.ID, o.URLs, o.Options, h.Memory, keeper)
+	h.settings = settings.New(o.ID, o.URLs, o.Options, o.Variables, h.Memory, keeper)
 	h.takeover = takeover.New(takeover.Options{
 		Disk: o.Disk, Keeper: keeper, Memory: h.Memory, Settings: h.settings, Inventory: h.inventory, URLs: o.URLs, Releases: o.Releases,
 		Marker: func(ctx context.Context) (*cluster.Intent, error) { return o.Intents.ReadIntent(ctx) }, Promoted: o.Promoted,

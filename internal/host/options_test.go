@@ -132,3 +132,35 @@ func TestSpecOptionsAreLeftOutAndSaid(t *testing.T) {
 		}
 	})
 }
+
+// TestVariablesLeftOutAreSaid: the host says which variables its member runs without, and
+// ahead of any upgrade which ones each release line has no flag for.
+func TestVariablesLeftOutAreSaid(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t)
+		d := m.boot(func(_ *session, o *host.Options) {
+			o.Variables = []string{"ETCD_EXPERIMENTAL_COMPACTION_BATCH_LIMIT=5", "ETCD_ENABLE_V2=secret", "ETCD_LOGGER=capnslog"}
+		})
+		defer d.end()
+		m.joined()
+		d.must(1, prepareOp)
+		d.must(1, joinOp(9)) // of 3.5
+		st := d.look(1)
+		at := slices.IndexFunc(st.Problems, func(p cluster.Problem) bool { return p.Code == "variables-left-out" })
+		if at < 0 || !strings.Contains(st.Problems[at].Sentence, "ETCD_LOGGER (it does not take capnslog") || strings.Contains(st.Problems[at].Sentence, "COMPACTION") {
+			t.Fatalf("it says %+v", st.Problems)
+		}
+		var of37 []string
+		for _, l := range st.LeftVariables {
+			if strings.Contains(l.Why, "secret") {
+				t.Errorf("it tells a value: %+v", l)
+			}
+			if l.Line == "3.7" {
+				of37 = append(of37, l.Name)
+			}
+		}
+		if !slices.Equal(of37, []string{"ETCD_ENABLE_V2", "ETCD_LOGGER"}) {
+			t.Errorf("3.7 is run without %q", of37)
+		}
+	})
+}

@@ -87,6 +87,29 @@ func For(l record.Launch, p Paths) ([]string, error) {
 	return args, nil
 }
 
+// With are the arguments and the variables of etcd for a launch on a host whose
+// environment has variables for etcd. left are those that the launch is without.
+func With(l record.Launch, p Paths, environ []string) (args, env []string, left []cluster.LeftVariable, err error) {
+	args, err = For(l, p)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if l.Quarantined {
+		environ = slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
+			name, _, _ := strings.Cut(pair, "=")
+			o, found := cluster.FindVariable(name)
+			return found && o.Closed
+		})
+	}
+	fit := cluster.FitVariables(environ, args, l.Version)
+	return fit.Args, fit.Environ, fit.Left, nil
+}
+
+// Left are the variables that a launch is without.
+func Left(l record.Launch, environ []string) []cluster.LeftVariable {
+	return cluster.FitVariables(environ, slices.Concat(releaseArgs(l.Version, l.Adopted), l.Options), l.Version).Left
+}
+
 // releaseArgs are ours for one release line. Source: embed/config.go and
 // etcdmain/help.go of 2.3.8, 3.2.24, 3.3.27, 3.4.25, 3.5.35, 3.6.16 and 3.7.3.
 func releaseArgs(v cluster.Version, adopted bool) []string {

@@ -15,9 +15,14 @@ import (
 // Settings are what a member started now would get, and what it was seen not to start with
 // since this daemon started.
 type Settings struct {
-	host   cluster.HostID
-	urls   cluster.URLs // where a member of this host listens, as it advertises them
-	given  func(cluster.Version) []string
+	host  cluster.HostID
+	urls  cluster.URLs // where a member of this host listens, as it advertises them
+	given func(cluster.Version) []string
+	// variables are those of the daemon's environment for etcd, and left those
+	// that a release line is run without.
+	variables []string
+	left      []cluster.LeftVariable
+
 	memory *record.Memory
 	keeper *record.Keeper
 
@@ -27,9 +32,33 @@ type Settings struct {
 }
 
 // New makes the settings of a host. given lists the etcd arguments beyond ours for a
-// release; nil: those of the spec.
-func New(host cluster.HostID, urls cluster.URLs, given func(cluster.Version) []string, memory *record.Memory, keeper *record.Keeper) *Settings {
-	return &Settings{host: host, urls: urls, given: given, memory: memory, keeper: keeper}
+// release; nil: those of the spec. variables are the daemon's for etcd.
+func New(
+	host cluster.HostID, urls cluster.URLs, given func(cluster.Version) []string, variables []string, memory *record.Memory, keeper *record.Keeper,
+) *Settings {
+	return &Settings{
+		host: host, urls: urls, given: given, variables: variables, left: cluster.LeftVariables(variables),
+		memory: memory, keeper: keeper,
+	}
+}
+
+// LeftVariables are the variables of this host that a release line is run without.
+func (g *Settings) LeftVariables() []cluster.LeftVariable { return slices.Clone(g.left) }
+
+// VariableProblems says which variables of this host the launch of its member is without.
+func (g *Settings) VariableProblems(l record.Launch) []cluster.Problem {
+	var why []string
+	for _, v := range etcdargs.Left(l, g.variables) {
+		why = append(why, v.Name+" ("+v.Why+")")
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	return []cluster.Problem{{
+		Code:     "variables-left-out",
+		Sentence: fmt.Sprintf("host %s runs etcd %s without variables of its environment: %s", g.host, l.Version, strings.Join(why, "; ")),
+		Hint:     "remove them from the daemon's environment or env-file, or set what they were for with etcdadm config set",
+	}}
 }
 
 // wanted are the arguments beyond ours that the spec asks for, and why some of
