@@ -46,6 +46,7 @@ import (
 //	swap H1 H2                    two hosts come back with each other's address
 //	same-url H1 H2                the first says that it listens where the second does
 //	options H… [value]            members started now would get other options
+//	variables H… values=(N:V,…)   the daemon's environment has variables for etcd
 //	settings H…                   its etcd was adopted and runs with other settings
 //	problem H…                    the host says that it is unfit
 //	foreign H…                    data that nothing accounts for lies on the host
@@ -396,6 +397,14 @@ func (w *world) one(h *worldHost, d *datadriven.TestData, rest []string) bool {
 		h.Process.Differs = []string{"--cert-file", sight.PeerAuthority}
 	case "options":
 		h.Options, h.FailedOptions = rest, nil
+	case "variables":
+		var environ []string
+		if given, ok := d.Arg("values"); ok {
+			for _, pair := range given.Vals {
+				environ = append(environ, strings.Replace(pair, ":", "=", 1))
+			}
+		}
+		h.LeftVariables = cluster.LeftVariables(environ)
 	case "releases":
 		h.Releases = nil
 		for _, r := range rest {

@@ -18,7 +18,7 @@ import (
 //	path from=V to=V [servers=(V,…)] [installed=(V,…)] [a=(V,…)] [b=(V,…)] …
 //
 // Members run from, or servers where they differ. Three hosts a, b and c have
-// what is installed, and from; a, b and c say it of one host.
+// what is installed, and from; a, b and c say it of one host. Host b has the variables.
 func TestPaths(t *testing.T) {
 	datadriven.RunTest(t, "testdata/paths/paths.txt", func(t *testing.T, d *datadriven.TestData) string {
 		return path.FindPath(changeOf(t, d)).String()
@@ -29,9 +29,12 @@ func changeOf(t *testing.T, d *datadriven.TestData) path.Change {
 	t.Helper()
 	versions := map[string][]cluster.Version{}
 	var c path.Change
+	var variables []string // of host b
 	for _, arg := range d.CmdArgs {
 		for i, v := range arg.Vals {
 			switch arg.Key {
+			case "variable":
+				variables = append(variables, strings.Replace(v, ":", "=", 1))
 			case "option":
 				name, value, _ := strings.Cut(v, ":")
 				c.Options = map[string]string{name: value}
@@ -72,6 +75,7 @@ func changeOf(t *testing.T, d *datadriven.TestData) path.Change {
 		}
 		c.Hosts = append(c.Hosts, path.HostReleases{Host: cluster.HostID(host), Releases: has})
 	}
+	c.Hosts[1].LeftVariables = cluster.LeftVariables(variables)
 	return c
 }
 

@@ -133,6 +133,9 @@ func (u *upgrade) run(ctx context.Context, to cluster.Version, out, say io.Write
 		if why := unready(path, u.outage); why != "" {
 			return &Failure{Code: ExitUnsafe, Err: fmt.Errorf("nothing was changed: %s", why), Advice: fmt.Sprintf("etcdadm upgrade %s --dry-run prints every step", to)}
 		}
+		for _, w := range path.Warnings {
+			fmt.Fprintf(say, "warning: %s\n", w)
+		}
 	}
 	if err := u.takeLoss(o, to, out); err != nil {
 		return err

@@ -3,6 +3,7 @@ package path
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,8 @@ type Change struct {
 type HostReleases struct {
 	Host     cluster.HostID    `json:"host"`
 	Releases []cluster.Version `json:"releases"`
+	// LeftVariables are those of its environment that a release line is run without.
+	LeftVariables []cluster.LeftVariable `json:"leftVariables,omitempty"`
 }
 
 // Answer is yes, no, or not known.
@@ -150,7 +153,7 @@ func FindPath(c Change) Path {
 			p.Missing = append(p.Missing, m)
 		}
 	}
-	p.Warnings = append(p.Warnings, c.leftOut(p.Hops)...)
+	p.Warnings = append(append(p.Warnings, c.leftOut(p.Hops)...), c.leftVariables(p.Hops)...)
 	p.Warnings = append(p.Warnings, c.Target.Warnings()...)
 	if loss := p.Loss(c.Unportable); len(loss) > 0 && !c.AcceptLoss {
 		p.Problems = append(p.Problems, "not everything can be carried over ("+strings.Join(loss, "; ")+"); --accept-loss takes that")
@@ -184,6 +187,36 @@ func (c Change) leftOut(hops []Hop) (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// leftVariables are the variables that hosts run a release on the way without, and the
+// one before it not.
+func (c Change) leftVariables(hops []Hop) (warnings []string) {
+	for _, h := range hops {
+		had := c.variablesWithout(h.From)
+		lost := c.variablesWithout(h.To)
+		for _, what := range slices.Sorted(maps.Keys(lost)) {
+			if had[what] == nil {
+				warnings = append(warnings, fmt.Sprintf("%s: etcd %s is run without the variable %s", words.AnyHosts(lost[what]), h.To, what))
+			}
+		}
+	}
+	return warnings
+}
+
+// variablesWithout are the hosts that run a release without a variable, by its name with
+// the reason.
+func (c Change) variablesWithout(v cluster.Version) map[string][]cluster.HostID {
+	out := map[string][]cluster.HostID{}
+	for _, h := range c.Hosts {
+		for _, left := range h.LeftVariables {
+			if left.Line == fmt.Sprintf("%d.%d", v.Major, v.Minor) {
+				what := left.Name + " (" + left.Why + ")"
+				out[what] = append(out[what], h.Host)
+			}
+		}
+	}
+	return out
 }
 
 func optionsWithout(options map[string]string, v cluster.Version) (why []string) {

@@ -27,6 +27,10 @@ func Version(v *step.View) *decision.Decision {
 			return nil
 		}
 		return members.FallBack(v, run) // the last one may not start with it
+	}
+	way := path.FindPath(sight.Change(v.Sight, run))
+	warn(v, way)
+	switch {
 	case len(v.Roster.Learners()) > 0:
 		return step.VersionWaits(v, "learner {learner} has to become a voter first", words.SeatName(v.Roster.Learners()[0]))
 	case v.Intent.Quarantined:
@@ -40,7 +44,6 @@ func Version(v *step.View) *decision.Decision {
 	if why, are := refusedOptions(v); are {
 		return step.VersionWaits(v, "{why}", why)
 	}
-	way := path.FindPath(sight.Change(v.Sight, run))
 	if !way.Ready() {
 		if len(way.Missing) == 0 {
 			return step.VersionWaits(v, "{problems}", strings.Join(way.Problems, "; "))
@@ -73,6 +76,18 @@ func Version(v *step.View) *decision.Decision {
 		v.Notice("version", "", "{why}", w)
 	}
 	return generation.BeginHalt(v, run, next)
+}
+
+// warn notes from before the first restart to the last one what a roll comes with, such
+// as variables that the wanted release has no flag for (SAFETY.md, rule 24). Nothing
+// waits for it.
+func warn(v *step.View, way path.Path) {
+	if len(way.Hops) == 0 || !way.Hops[0].Kind.Rolls() {
+		return
+	}
+	for _, w := range way.Warnings {
+		v.Notice("version-warning", "", "{why}", w)
+	}
 }
 
 // VersionPath is the way from what the members in sight run to a version, as the

@@ -22,7 +22,9 @@ func Change(v *Sight, run cluster.Running) path.Change {
 		if s.Host == nil {
 			continue
 		}
-		c.Hosts = append(c.Hosts, path.HostReleases{Host: s.Host.Host, Releases: s.Host.Releases})
+		c.Hosts = append(c.Hosts, path.HostReleases{
+			Host: s.Host.Host, Releases: s.Host.Releases, LeftVariables: s.Host.LeftVariables,
+		})
 		if st := s.Host.Status; st != nil && st.StorageVersion.Compare(c.Storage) > 0 {
 			c.Storage = st.StorageVersion
 		}
