@@ -30,7 +30,7 @@ func flagsFromEnvironment(fs *flag.FlagSet, env []string) (warnings []string, er
 		name, value, _ := strings.Cut(pair, "=")
 		f := flagOf[name]
 		switch {
-		case !envfile.IsFlag(name) || value == "":
+		case !envfile.IsFlag(name) || value == "" || envfile.ServiceLink(name, value):
 		case f == nil && slices.Contains(otherVariables, name), strings.HasPrefix(name, "ETCDADM_TEST_"), strings.HasPrefix(name, "ETCDADM_CI_"):
 		case f == nil:
 			warning := fmt.Sprintf("the variable %s is no flag's and is ignored", name)
@@ -66,7 +66,7 @@ func withEnvFile(env, named []string) ([]string, error) {
 	}
 	out := slices.Clone(env)
 	for _, v := range vars {
-		if envfile.IsFlag(v.Name) && valueIn(env, v.Name) == "" {
+		if had := valueIn(env, v.Name); envfile.IsFlag(v.Name) && (had == "" || envfile.ServiceLink(v.Name, had)) {
 			out = append(out, v.String())
 		}
 	}

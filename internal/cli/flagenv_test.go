@@ -149,3 +149,20 @@ func TestAutoTakesItsStoreFromTheEnvironment(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
+
+// A Service named etcdadm-grpc makes such variables in every container of its namespace. They are no settings.
+func TestServiceLinksAreNoFlags(t *testing.T) {
+	links := []string{
+		"ETCDADM_GRPC_PORT=tcp://10.0.0.1:8000", "ETCDADM_GRPC_PORT_8000_TCP=tcp://10.0.0.1:8000", "ETCDADM_GRPC_PORT_8000_TCP_PORT=8000",
+		"ETCDADM_GRPC_SERVICE_HOST=10.0.0.1", "ETCDADM_GRPC_SERVICE_PORT=8000", "ETCDADM_GRPC_SERVICE_PORT_GRPC=8000",
+	}
+	required := []string{"--cluster-name=c", "--backup-store=file:///b", "--data-dir=/d"}
+	c, warnings, err := ParseManager(required, links)
+	if err != nil || len(warnings) > 0 || c.GRPCPort != daemon.Default().GRPCPort {
+		t.Errorf("%s, %q, %v", shown(c), warnings, err)
+	}
+	c, _, err = ParseManager(required, []string{"ETCDADM_GRPC_PORT=8001"})
+	if err != nil || c.GRPCPort != 8001 {
+		t.Errorf("a number is the flag's: %+v, %v", c, err)
+	}
+}
