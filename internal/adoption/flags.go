@@ -14,7 +14,6 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/durable"
-	"etcdadm.io/internal/host/etcdargs"
 	"etcdadm.io/internal/pki"
 	"etcdadm.io/internal/regular"
 )
@@ -22,14 +21,18 @@ import (
 // Flag is one setting of the etcd that is taken over, without its dashes.
 type Flag struct {
 	Name, Value string
-	Env         bool // by the environment
+	Env         bool   // by the environment
+	File        string // by etcd's --config-file; empty: not
 }
 
 // String is the setting as etcd takes it, as words of a shell, and without a value that
 // may be a secret.
 func (f Flag) String() string {
 	s := "--" + f.Name
-	if f.Env {
+	switch {
+	case f.File != "":
+		s = f.File + " " + f.Name
+	case f.Env:
 		s = "ETCD_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 	}
 	switch {
@@ -186,24 +189,35 @@ func (p *Plan) carries(f Flag) (why string, carried bool) {
 		}
 	case "listen-metrics-urls":
 		return "; to keep it, start our daemon with the same --listen-metrics-urls", false
-	case "wal-dir", "config-file":
+	case "config-file":
+		return "; our daemon runs no member with it; its settings are those named here, since etcd ignores flags and ETCD_ variables beside it", false
+	case "wal-dir":
 		return "; our daemon runs no member with it", false
 	}
 	if name, is := files[f.Name]; is {
 		path := filepath.Join(p.request.CertsDir, name)
 		return "; " + path + " is used in its place", p.request.CertsDir != "" && filepath.Clean(f.Value) == path
 	}
-	version, err := cluster.ParseVersion(p.state.Version)
-	if err == nil && etcdargs.CheckOption(f.Name) == nil {
-		if args, left := etcdargs.Options(map[string]string{f.Name: f.Value}, version); len(args) > 0 && len(left) == 0 {
-			value := cluster.ShellWord(f.Value)
-			if f.secret() {
-				value = "VALUE"
-			}
-			return fmt.Sprintf("; to keep it, once the spec is in the store: etcdadm config set %s=%s", f.Name, value), false
+	if p.settable(f) {
+		value := cluster.ShellWord(f.Value)
+		if f.secret() {
+			value = "VALUE"
 		}
+		return fmt.Sprintf("; to keep it, once the spec is in the store: etcdadm config set %s=%s", f.Name, value), false
 	}
 	return "; our daemon has no such setting", false
+}
+
+// settable reports whether a spec takes a setting for the member's release. Whether it
+// fits the other settings is for the person who sets them.
+func (p *Plan) settable(f Flag) bool {
+	version, err := cluster.ParseVersion(p.state.Version)
+	o, found := cluster.FindOption(f.Name)
+	if _, known := o.Flag(version); err != nil || !found || !known || !o.Settable() {
+		return false
+	}
+	_, err = o.Parse(f.Value, version)
+	return err == nil
 }
 
 // listens: our daemon listens at the ports that the member has in the list, and at no

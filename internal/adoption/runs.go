@@ -42,7 +42,11 @@ func FlagsOf(held error) ([]Flag, error) {
 		return nil, err
 	}
 	words := func(b []byte) []string { return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00") }
-	return ParseFlags(words(line), words(environ)), nil
+	flags := ParseFlags(words(line), words(environ))
+	if path := configFile(flags); path != "" {
+		return readConfigFile(locked.PID, path)
+	}
+	return flags, nil
 }
 
 // maxManifest is the size in bytes beyond which a file is no static pod. Source: kubelet
