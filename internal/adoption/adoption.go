@@ -41,8 +41,10 @@ type Request struct {
 	// Members is a member list that went through raft; nil: none could be had, and
 	// an earlier run has written down what is needed.
 	Members *cluster.MemberView
-	// Version is the release that this host's member runs; zero: unknown.
-	Version cluster.Version
+	// Version is the release that this host's member runs; zero: unknown, because of
+	// Unanswered where it was asked.
+	Version    cluster.Version
+	Unanswered error
 
 	// Quota is the member's, in bytes, where that is not etcd's default; see QuotaOf.
 	Quota int64
@@ -170,6 +172,10 @@ func (p *Plan) matchMembers(id cluster.ClusterID) error {
 	if p.request.Version.IsZero() {
 		if s, err := readState(p.request.DataDir); err == nil {
 			p.state.Version = s.Version
+			return nil
+		}
+		if why := p.request.Unanswered; why != nil {
+			p.missing("its member does not answer, so its release is unknown: %v", why)
 			return nil
 		}
 		p.missing("which release it runs is not known, since it does not answer; start it again, and run this while it serves")

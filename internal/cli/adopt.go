@@ -344,23 +344,23 @@ func listOf(ctx context.Context, endpoint string, config etcd.Config) (cluster.M
 // runs asks for the release that a member runs, and for the quota of its database.
 // What it does not answer stays zero.
 func (a *adoptFlags) runs(ctx context.Context, m cluster.Member, config etcd.Config) {
-	for _, u := range m.ClientURLs {
-		config.Endpoints = []string{u}
+	st, at, err := adoption.AskMember(m, a.endpoints, func(endpoint string) (cluster.MemberStatus, error) {
+		config.Endpoints = []string{endpoint}
 		c, err := etcd.New(config)
 		if err != nil {
-			continue
+			return cluster.MemberStatus{}, err
 		}
-		st, err := c.Status(ctx)
-		c.Close()
-		if err != nil || st.Member != m.ID {
-			continue
-		}
-		if !adoption.TellsQuota(st.Version) {
-			if st.Quota, err = etcd.MeasuredQuota(ctx, config); err != nil {
-				a.request.QuotaUnknown = adoption.UnknownQuota(m.Name, err)
-			}
-		}
-		a.request.Version, a.request.Quota = st.Version, adoption.QuotaOf(st)
+		defer c.Close()
+		return c.Status(ctx)
+	})
+	if err != nil {
+		a.request.Unanswered = err
 		return
 	}
+	if config.Endpoints = []string{at}; !adoption.TellsQuota(st.Version) {
+		if st.Quota, err = etcd.MeasuredQuota(ctx, config); err != nil {
+			a.request.QuotaUnknown = adoption.UnknownQuota(m.Name, err)
+		}
+	}
+	a.request.Version, a.request.Quota = st.Version, adoption.QuotaOf(st)
 }

@@ -38,6 +38,7 @@ type foreignEtcd struct {
 	endpoints []string // who is asked, the last one that answered first
 	failed    []string // and who last, since no call came through there
 	members   []cluster.Member
+	at        map[cluster.MemberID]string // where each member answered last
 }
 
 func (a *adoptFlags) openForeign(ctx context.Context) (*foreignEtcd, error) {
@@ -268,20 +269,42 @@ func (e *foreignEtcd) MayChange(ctx context.Context) error {
 
 // Status implements adoption.Members.
 func (e *foreignEtcd) Status(ctx context.Context, m cluster.Member) (cluster.MemberStatus, error) {
-	if len(m.ClientURLs) == 0 {
-		return cluster.MemberStatus{}, errors.New("it has told nobody where it serves clients")
+	e.mu.Lock()
+	named := slices.Clone(e.endpoints)
+	e.mu.Unlock()
+	st, at, err := adoption.AskMember(m, named, func(endpoint string) (cluster.MemberStatus, error) {
+		c, err := e.dial([]string{endpoint})
+		if err != nil {
+			return cluster.MemberStatus{}, err
+		}
+		defer c.Close()
+		return c.Status(ctx)
+	})
+	if err == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.at == nil {
+			e.at = map[cluster.MemberID]string{}
+		}
+		e.at[m.ID] = at
 	}
-	c, err := e.dial(m.ClientURLs)
-	if err != nil {
-		return cluster.MemberStatus{}, err
+	return st, err
+}
+
+// reached is where a member answered last, or the client URLs that it advertises.
+func (e *foreignEtcd) reached(m cluster.Member) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at, is := e.at[m.ID]
+	if !is || slices.Contains(m.ClientURLs, at) {
+		return m.ClientURLs
 	}
-	defer c.Close()
-	return c.Status(ctx)
+	return []string{at}
 }
 
 // Quota implements adoption.Members.
 func (e *foreignEtcd) Quota(ctx context.Context, m cluster.Member) (int64, error) {
-	return etcd.MeasuredQuota(ctx, etcd.Config{Endpoints: m.ClientURLs, TLS: e.tls})
+	return etcd.MeasuredQuota(ctx, etcd.Config{Endpoints: e.reached(m), TLS: e.tls})
 }
 
 // AddLearner implements adoption.Members.
@@ -317,10 +340,11 @@ func (e *foreignEtcd) urlsOf(id cluster.MemberID) []string {
 
 // MoveLeader implements adoption.Members.
 func (e *foreignEtcd) MoveLeader(ctx context.Context, of cluster.ClusterID, leader cluster.Member, to cluster.MemberID) error {
-	if len(leader.ClientURLs) == 0 {
-		return errors.New("the leader has told nobody where it serves clients")
+	at := e.reached(leader)
+	if len(at) == 0 {
+		return errors.New("the leader advertises no client URL")
 	}
-	return e.changeAt(ctx, leader.ClientURLs, of, func(ctx context.Context, c *etcd.Client) error { return c.MoveLeader(ctx, to) })
+	return e.changeAt(ctx, at, of, func(ctx context.Context, c *etcd.Client) error { return c.MoveLeader(ctx, to) })
 }
 
 // Certified implements adoption.Members.

@@ -241,3 +241,17 @@ func TestAdoptBesideAManifest(t *testing.T) {
 		t.Fatalf("%v, moved: %t\n%s", err, moved(), out)
 	}
 }
+
+// An etcd that advertises localhost, and does not listen there, is asked at the URL that
+// the person named.
+func TestAdoptAnEtcdThatAdvertisesLocalhost(t *testing.T) {
+	t.Parallel()
+	unheard := "http://localhost:" + strconv.Itoa(testetcd.FreePort(t))
+	c := testetcd.Start(t, testetcd.Config{Version: testetcd.V36, Args: []string{"--advertise-client-urls=" + unheard}})
+	a := newAdoptCase(t, c)
+	a.dataDir = filepath.Join(filepath.Dir(c.Members[0].DataDir), "ours")
+	out, err := a.run("--etcd-data-dir="+c.Members[0].DataDir, "--release-dir="+a.releases)
+	if err != nil || !strings.Contains(out, "it runs etcd "+testetcd.V36) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -103,13 +103,13 @@ func (e *Etcd) askOwn(ctx context.Context, view cluster.MemberView) error {
 		return err
 	}
 	for _, m := range view.Members {
-		st, err := e.status(ctx, m)
+		st, at, err := e.status(ctx, m)
 		if err != nil {
 			continue // it is down, which the check of the voters says
 		}
 		if !adoption.TellsQuota(st.Version) {
 			config := e.config
-			config.Endpoints = m.ClientURLs
+			config.Endpoints = []string{at}
 			if st.Quota, err = etcd.MeasuredQuota(ctx, config); err != nil && m.ID == own {
 				e.request.QuotaUnknown = adoption.UnknownQuota(m.Name, err)
 			}
@@ -122,27 +122,22 @@ func (e *Etcd) askOwn(ctx context.Context, view cluster.MemberView) error {
 	return nil
 }
 
-func (e *Etcd) status(ctx context.Context, m cluster.Member) (cluster.MemberStatus, error) {
-	if len(m.ClientURLs) == 0 {
-		return cluster.MemberStatus{}, errors.New("it has told nobody where it serves clients")
+// status asks a member, and returns the URL at which it answered.
+func (e *Etcd) status(ctx context.Context, m cluster.Member) (st cluster.MemberStatus, at string, err error) {
+	st, at, err = adoption.AskMember(m, e.endpoints(), func(endpoint string) (cluster.MemberStatus, error) {
+		config := e.config
+		config.Endpoints = []string{endpoint}
+		c, err := etcd.New(config)
+		if err != nil {
+			return cluster.MemberStatus{}, err
+		}
+		defer c.Close()
+		return c.Status(ctx)
+	})
+	if err == nil && st.Leader == 0 {
+		err = errors.New("it sees no leader")
 	}
-	config := e.config
-	config.Endpoints = m.ClientURLs
-	c, err := etcd.New(config)
-	if err != nil {
-		return cluster.MemberStatus{}, err
-	}
-	defer c.Close()
-	st, err := c.Status(ctx)
-	switch {
-	case err != nil:
-		return st, err
-	case st.Member != m.ID:
-		return st, fmt.Errorf("member %s answers there", st.Member)
-	case st.Leader == 0:
-		return st, errors.New("it sees no leader")
-	}
-	return st, nil
+	return st, at, err
 }
 
 // obstacle is why it may not be stopped: another voter is not up. Empty: none, or it does not run.
@@ -155,7 +150,7 @@ func (e *Etcd) obstacle(ctx context.Context) string {
 		return fmt.Sprintf("the members cannot be asked: %v", err)
 	}
 	for _, m := range view.Members {
-		if _, err := e.status(ctx, m); m.ID != e.plan.Member && err != nil {
+		if _, _, err := e.status(ctx, m); m.ID != e.plan.Member && err != nil {
 			return fmt.Sprintf("member %s (%s) is not up: %v", m.ID, m.Name, err)
 		}
 	}

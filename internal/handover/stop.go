@@ -80,12 +80,12 @@ func (e *Etcd) moveLeader(ctx context.Context) {
 		if own.ID != e.plan.Member {
 			continue
 		}
-		st, err := e.status(ctx, own)
+		st, at, err := e.status(ctx, own)
 		if err != nil || st.Leader != own.ID {
 			return
 		}
 		config := e.config
-		config.Endpoints = own.ClientURLs
+		config.Endpoints = []string{at}
 		c, err := etcd.New(config)
 		if err != nil {
 			return
