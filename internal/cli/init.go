@@ -216,6 +216,7 @@ host, and the join that it prints, with --adopt, on one after the other of the r
 	f := c.Flags()
 	f.StringVar(&o.Store, "store", "", "URL of a backup store that all hosts reach: a bucket or a shared directory; none: the hosts keep the record and the backups")
 	f.StringVar(&o.FromBackup, "from-backup", "", "begin with the data of a snapshot in a FILE, or of the backup NAME in the store")
+	withoutHash(c, &o.WithoutHash)
 	f.BoolVar(&o.Empty, "empty", false, "begin empty after all, where an earlier init named a backup that could not be restored")
 	f.BoolVar(&o.Manual, "manual", false, "begin with self-management off: etcdadm tells what it would do and begins nothing by itself (etcdadm auto-manage)")
 	f.BoolVar(&o.CreateStore, "create-store", false, "make the directory of a file:// store that does not exist")

@@ -121,13 +121,14 @@ func saveNew(ctx context.Context, file string, s io.Reader) (snapshot.Info, erro
 }
 
 func snapshotStatusCommand(r *reach) *cobra.Command {
-	return &cobra.Command{
+	var copied bool
+	c := &cobra.Command{
 		Use: "status FILE", Short: "Check a snapshot, and show what is in it",
 		Args: words(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			var info snapshot.Info
 			err := tells(c, func(ctx context.Context) (err error) {
-				info, err = lookInto(ctx, args[0])
+				info, err = lookInto(ctx, args[0], copied)
 				return err
 			})
 			if err != nil {
@@ -136,17 +137,32 @@ func snapshotStatusCommand(r *reach) *cobra.Command {
 			return r.print(c.OutOrStdout(), info, func(w io.Writer) { printInfo(w, info) })
 		},
 	}
+	withoutHash(c, &copied)
+	return c
 }
 
-// lookInto verifies a file; what cannot be relied on is refused with its own
+// withoutHash is the flag of commands that take a copied database for a snapshot.
+func withoutHash(c *cobra.Command, on *bool) {
+	c.Flags().BoolVar(on, "without-hash", false, "take a copied database file (member/snap/db), which has no SHA-256 of its own: all of its pages and records are checked instead; writes that only the member's log had are missing in it")
+}
+
+// verifier checks a snapshot, and, where copied is set, also a copied database.
+func verifier(copied bool) func(context.Context, string) (snapshot.Info, error) {
+	if copied {
+		return snapshot.VerifyCopied
+	}
+	return snapshot.Verify
+}
+
+// lookInto verifies a file; one that cannot be relied on is refused with its own
 // exit code.
-func lookInto(ctx context.Context, file string) (snapshot.Info, error) {
-	info, err := snapshot.Verify(ctx, file)
+func lookInto(ctx context.Context, file string, copied bool) (snapshot.Info, error) {
+	info, err := verifier(copied)(ctx, file)
 	switch {
 	case errors.As(err, new(*snapshot.PackedError)):
 		return info, packedFailure(err)
 	case errors.Is(err, snapshot.ErrNoHash):
-		return info, &Failure{Code: ExitUnsafe, Err: err, Advice: "a file of a data directory is none; take a snapshot: etcdadm snapshot save FILE"}
+		return info, &Failure{Code: ExitUnsafe, Err: err, Advice: "take a snapshot: etcdadm snapshot save FILE. If only the copied database is left, --without-hash checks all of its pages and takes it; writes that only the member's log had are missing in it"}
 	case errors.Is(err, snapshot.ErrDamaged):
 		return info, &Failure{Code: ExitUnsafe, Err: err, Advice: "do not rely on it; etcdadm backup list shows others"}
 	}
@@ -164,7 +180,11 @@ func printInfo(w io.Writer, i snapshot.Info) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
-	row("verified", "the database agrees with its SHA-256, and every record was read")
+	if i.Copied {
+		row("verified", "every page and every record was read; it has no SHA-256 of its own, and writes that only the member's log had are missing")
+	} else {
+		row("verified", "the database agrees with its SHA-256, and every record was read")
+	}
 	row("sha256", "%s (of the file)", i.FileSHA256)
 	row("size", "%s of the database", sizeWords(i.Size))
 	row("revision", "%d", i.Revision)

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/internal/daemon"
 	"etcdadm.io/internal/host"
 	"etcdadm.io/internal/progress"
+	"etcdadm.io/internal/regular"
 	"etcdadm.io/internal/release"
 	"etcdadm.io/internal/snapshot"
 	"etcdadm.io/plan"
@@ -23,7 +26,7 @@ type fileRestore struct {
 	dir, name, token, version string
 	peers, releases           []string
 	bump                      int64
-	dryRun                    bool
+	dryRun, copied            bool
 }
 
 // restoredFile is what it prints for programs.
@@ -66,6 +69,7 @@ that clients which have seen higher ones notice.`,
 	f.Int64Var(&o.bump, "bump-revision", 1_000_000_000, "by how much revisions are raised; 0 leaves them")
 	f.StringVar(&o.version, "etcd-version", "", "the release whose tool restores; the default is the newest at hand that is of the snapshot's minor release")
 	f.StringSliceVar(&o.releases, "release-dir", nil, "directory with etcd releases (repeatable)")
+	withoutHash(c, &o.copied)
 	f.BoolVar(&o.dryRun, "dry-run", false, "check everything and print what would be created, but create nothing")
 	return c
 }
@@ -93,7 +97,7 @@ func (o *fileRestore) run(ctx context.Context, file string, finder *release.Find
 	case o.bump < 0:
 		return out, usage("revisions never go back", "--bump-revision=%d is negative", o.bump)
 	}
-	info, err := lookInto(ctx, file)
+	info, err := lookInto(ctx, file, o.copied)
 	if err != nil {
 		return out, err
 	}
@@ -114,11 +118,57 @@ func (o *fileRestore) run(ctx context.Context, file string, finder *release.Find
 	if o.bump > 0 {
 		options.Revision = info.Revision + o.bump
 	}
+	if info.Copied { // the tools of etcd insist on the hash
+		if options.Snapshot, err = hashed(ctx, file, filepath.Dir(filepath.Clean(o.dir))); err != nil {
+			return out, err
+		}
+		defer os.Remove(options.Snapshot)
+		options.UseUp = true
+	}
 	out.Restored, err = snapshot.Restore(ctx, options)
 	if errors.Is(err, snapshot.ErrExists) {
 		return out, usage("name a directory that does not exist; nothing is overwritten", "%w", err)
 	}
 	return out, err
+}
+
+// hashed makes a file in dir of a copied database with its SHA-256 behind it.
+func hashed(ctx context.Context, file, dir string) (string, error) {
+	from, err := regular.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("copy the database: %w", err)
+	}
+	defer from.Close()
+	st, err := from.Stat()
+	if err != nil {
+		return "", fmt.Errorf("copy the database: %w", err)
+	}
+	if err := snapshot.NeedSpace(dir, st.Size(), 0); err != nil {
+		return "", fmt.Errorf("copy the database: %w", err)
+	}
+	to, err := os.CreateTemp(dir, ".etcdadm-copied-*")
+	if err != nil {
+		return "", fmt.Errorf("copy the database: %w", err)
+	}
+	step := progress.Begin(ctx, st.Size(), progress.Bytes, "copying %s", file)
+	_, err = io.Copy(to, snapshot.WithHash(&counting{interruptible{ctx, from}, step}))
+	if err = errors.Join(err, to.Close()); err != nil {
+		return "", errors.Join(fmt.Errorf("copy the database: %w", err), os.Remove(to.Name()))
+	}
+	return to.Name(), nil
+}
+
+// interruptible ends a copy with its context.
+type interruptible struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (i interruptible) Read(p []byte) (int, error) {
+	if err := i.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return i.r.Read(p)
 }
 
 // tool is the release that restores: the one that was named, or the newest at

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"etcdadm.io/backup"
@@ -35,7 +36,7 @@ func (m *Machine) checkSource(ctx context.Context, o Init, s Settings) Check {
 	case errors.As(err, new(*snapshot.PackedError)):
 		return refuse(name, "unpack it first", "%v", err)
 	case errors.Is(err, snapshot.ErrNoHash):
-		return refuse(name, "a file of a data directory is no snapshot; take one: etcdctl snapshot save FILE", "%v", err)
+		return refuse(name, "take a snapshot: etcdctl snapshot save FILE. If only the copied database is left, --without-hash checks all of its pages and takes it; writes that only the member's log had are missing in it", "%v", err)
 	case err != nil:
 		return refuse(name, "name a snapshot in a file, or a backup as etcdadm backup list --store URL prints it", "%v", err)
 	case !wrote.IsZero() && !wrote.SameMinor(o.Version):
@@ -54,11 +55,31 @@ func (m *Machine) lookAtSource(ctx context.Context, o Init, s Settings) (wrote c
 		b, err := m.storedBackup(ctx, s, name)
 		return b.Version(), fmt.Sprintf("backup %s in the store", name), err
 	}
-	info, err := snapshot.Verify(ctx, o.FromBackup)
+	info, err := o.verify(ctx)
 	if err != nil {
 		return wrote, "", err
 	}
-	return wroteIt(info), fmt.Sprintf("%s: revision %d, %d keys", o.FromBackup, info.Revision, info.Keys), nil
+	what = fmt.Sprintf("%s: revision %d, %d keys", o.FromBackup, info.Revision, info.Keys)
+	if info.Copied {
+		what += "; a copied database without SHA-256, of which every page was checked; writes that only the member's log had are missing in it"
+	}
+	return wroteIt(info), what, nil
+}
+
+// verify checks all of the file.
+func (o Init) verify(ctx context.Context) (snapshot.Info, error) {
+	if o.WithoutHash {
+		return snapshot.VerifyCopied(ctx, o.FromBackup)
+	}
+	return snapshot.Verify(ctx, o.FromBackup)
+}
+
+// content is the file as a snapshot, which a backup is.
+func (o Init) content(info snapshot.Info, file io.Reader) io.Reader {
+	if info.Copied {
+		return snapshot.WithHash(file)
+	}
+	return file
 }
 
 // wroteIt is the release that a database names, zero where it names none.
@@ -90,7 +111,7 @@ func (m *Machine) takeIn(ctx context.Context, o Init, store blob.Store) (string,
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeInTimeout)
 	defer cancel()
-	info, err := snapshot.Verify(ctx, o.FromBackup)
+	info, err := o.verify(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +130,7 @@ func (m *Machine) takeIn(ctx context.Context, o Init, store blob.Store) (string,
 			Cluster: o.Cluster, Reason: backup.ReasonCopied, EtcdVersion: wrote, StorageVersion: info.StorageVersion,
 			Position: backup.Position{Revision: info.Revision, Term: info.Term, Index: info.ConsistentIndex},
 		},
-	}, file)
+	}, o.content(info, file))
 	if err != nil {
 		return "", fmt.Errorf("take %s into the store: %w", o.FromBackup, err)
 	}

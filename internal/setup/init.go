@@ -31,6 +31,7 @@ type Init struct {
 	Members     int                    // how many are wanted once as many hosts have joined
 	Version     cluster.Version        // of etcd
 	FromBackup  string                 // a snapshot in a file, or a backup in the store by its name; empty: the cluster begins empty
+	WithoutHash bool                   // FromBackup may be a copied database, whose pages are checked in place of its hash
 	Empty       bool                   // the cluster begins empty after all, where it was to begin from a backup and none could be restored
 	Manual      bool                   // self-management is off from the beginning
 	Life        time.Duration          // of the token that is made at the end

@@ -34,9 +34,19 @@ func (e *PackedError) Error() string { return "it is packed in " + e.In + ", and
 // Is implements errors.Is.
 func (e *PackedError) Is(target error) bool { return target == ErrDamaged }
 
-// packings are what files begin with that hold a snapshot mostly. A database begins with
+// packings are the beginnings of files that may hold a snapshot. A database begins with
 // the number of its first page, which is zero.
-var packings = map[string]string{"\x1f\x8b": "gzip", "\x28\xb5\x2f\xfd": "zstd", "age-encryption.org/": "age's encryption"}
+var packings = map[string]string{
+	"\x1f\x8b": "gzip", "\x28\xb5\x2f\xfd": "zstd", "age-encryption.org/": "age's encryption",
+	"PK\x03\x04": "zip", "BZh": "bzip2", "\xfd7zXZ\x00": "xz", "7z\xbc\xaf\x27\x1c": "7-Zip", "\x04\x22\x4d\x18": "lz4",
+	"Salted__": "openssl's encryption", "-----BEGIN PGP": "PGP's encryption",
+}
+
+// tarMark is in a tar's first header, at tarAt (POSIX pax and ustar, GNU tar).
+const (
+	tarMark = "ustar"
+	tarAt   = 257
+)
 
 // Info is what is in a snapshot.
 type Info struct {
@@ -45,6 +55,8 @@ type Info struct {
 	// FileSHA256 is of the whole file, as sha256sum prints it and the manifest of a backup
 	// has it.
 	FileSHA256 string `json:"fileSHA256"`
+	// Copied: the file has no SHA-256 of its own, so its pages and records alone were checked.
+	Copied bool `json:"copied,omitempty"`
 
 	Revision        int64 `json:"revision"`
 	CompactRevision int64 `json:"compactRevision"` // what etcd will answer; -1: never compacted
@@ -121,8 +133,11 @@ func verifyHash(ctx context.Context, path string) (database, file string, err er
 
 // packed is a [PackedError] of a file that is.
 func packed(f io.ReaderAt) error {
-	head := make([]byte, 32)
+	head := make([]byte, tarAt+len(tarMark))
 	n, _ := f.ReadAt(head, 0) // of a shorter one, what there is
+	if n == len(head) && string(head[tarAt:]) == tarMark {
+		return &PackedError{"tar"}
+	}
 	for begins, in := range packings {
 		if bytes.HasPrefix(head[:n], []byte(begins)) {
 			return &PackedError{in}
