@@ -11,6 +11,7 @@ import (
 	"etcdadm.io/plan/internal/pauses"
 	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/step"
+	"etcdadm.io/plan/internal/words"
 )
 
 // pausedFor has a host paused for so long from now on, and that folded.
@@ -33,6 +34,11 @@ func resumed(id cluster.HostID, ago time.Duration) func(*cluster.Observation) {
 func pausesUnread(o *cluster.Observation) {
 	o.PausesUnread = "no answer"
 	o.Memory.Excused = append(o.Memory.Excused, cluster.Excused{From: o.At, InForce: true})
+}
+
+// letGo has a host say that it was told that it may go at any moment.
+func letGo(id cluster.HostID) func(*cluster.Observation) {
+	return of(id, func(h *cluster.HostReport) { h.Paused = []cluster.Pause{{ID: "p", Host: id, Reason: "kernel"}} })
 }
 
 // TestConditionsOfPauses: whose silence counts, and who may be paused.
@@ -107,6 +113,14 @@ func TestConditionsOfPauses(t *testing.T) {
 			{"it is down itself", of("c", unhealthy)},
 			{"there is no spec", noSpec},
 		}},
+		{"a removal waits for a host that may go, though that host is down", then(formedSight, of("c", unhealthy), of("b", unhealthy), letGo("b")), func(v *step.View) bool {
+			s, _ := v.Roster.Seat(0x103)
+			d := step.RemoveDead(v, s, words.F("c is dead"))
+			return d != nil && d.Action == nil && strings.Contains(d.Reason.String(), "host b is paused")
+		}, []otherwise{
+			{"the host was not let go", of("b", func(h *cluster.HostReport) { h.Paused = nil })},
+			{"the process of the dead one has ended", of("c", func(h *cluster.HostReport) { h.Process.State = cluster.ProcessStopped })},
+		}, []otherwise{{"the host that may go is up", of("b", func(h *cluster.HostReport) { h.Status.Healthy = true })}}},
 		{"a host is paused by force", then(formedSight, pausedFor("b", time.Hour)), asks("c", true), []otherwise{
 			{"nobody knows who is paused", pausesUnread},
 		}, []otherwise{{"no member answers", func(o *cluster.Observation) {

@@ -6,6 +6,7 @@ import (
 
 	"etcdadm.io/cluster"
 	"etcdadm.io/plan/internal/decision"
+	"etcdadm.io/plan/internal/sight"
 	"etcdadm.io/plan/internal/upkeep"
 )
 
@@ -93,20 +94,24 @@ func TestEveryFactOfPruningCounts(t *testing.T) {
 		"that nobody asks for a recovery": func(o *cluster.Observation) {
 			o.Commands = []cluster.Command{{Kind: cluster.CommandRecover, Name: "x"}}
 		},
-		"that the generation is made":          intent(func(in *cluster.Intent) { in.State = cluster.IntentFounding }),
-		"that quarantine is lifted":            intent(func(in *cluster.Intent) { in.Quarantined = true }),
-		"that no change is written down":       intent(func(in *cluster.Intent) { in.Next = in.Voters[:2] }),
-		"that no change is pending":            intent(func(in *cluster.Intent) { in.Pending = []cluster.VoterChange{{Voter: cluster.Voter{Member: 7}}} }),
-		"the generation of the intent":         intent(func(in *cluster.Intent) { in.Generation = 2 }),
-		"the backup":                           func(o *cluster.Observation) { o.Backups.Newest = nil },
-		"a list of the backups":                func(o *cluster.Observation) { o.Backups.At = time.Time{} },
-		"a list that is not old":               func(o *cluster.Observation) { o.Backups.At = o.At.Add(-time.Hour) },
-		"its proof":                            proof(func(b *cluster.Backup) { b.Proven = false }),
-		"the backup's cluster":                 proof(func(b *cluster.Backup) { b.Cluster = 9 }),
-		"a cluster that is recorded":           proof(func(b *cluster.Backup) { b.Cluster = 0 }),
-		"a backup beyond its log":              proof(func(b *cluster.Backup) { b.Index = log.Index }),
-		"a backup of no lower term":            proof(func(b *cluster.Backup) { b.Term = log.Term - 1 }),
-		"a backup that is younger":             proof(func(b *cluster.Backup) { b.At = b.At.Add(-26 * time.Hour) }),
+		"that the generation is made":    intent(func(in *cluster.Intent) { in.State = cluster.IntentFounding }),
+		"that quarantine is lifted":      intent(func(in *cluster.Intent) { in.Quarantined = true }),
+		"that no change is written down": intent(func(in *cluster.Intent) { in.Next = in.Voters[:2] }),
+		"that no change is pending":      intent(func(in *cluster.Intent) { in.Pending = []cluster.VoterChange{{Voter: cluster.Voter{Member: 7}}} }),
+		"the generation of the intent":   intent(func(in *cluster.Intent) { in.Generation = 2 }),
+		"the backup":                     func(o *cluster.Observation) { o.Backups.Newest = nil },
+		"a list of the backups":          func(o *cluster.Observation) { o.Backups.At = time.Time{} },
+		"a list that is not old":         func(o *cluster.Observation) { o.Backups.At = o.At.Add(-time.Hour) },
+		"its proof":                      proof(func(b *cluster.Backup) { b.Proven = false }),
+		"the backup's cluster":           proof(func(b *cluster.Backup) { b.Cluster = 9 }),
+		"a cluster that is recorded":     proof(func(b *cluster.Backup) { b.Cluster = 0 }),
+		"a backup beyond its log":        proof(func(b *cluster.Backup) { b.Index = log.Index }),
+		"a backup of no lower term":      proof(func(b *cluster.Backup) { b.Term = log.Term - 1 }),
+		"a backup that is younger":       proof(func(b *cluster.Backup) { b.At = b.At.Add(-26 * time.Hour) }),
+		"a backup of no such moment, as far as clocks can tell": func(o *cluster.Observation) {
+			h, _ := o.Host("c")
+			proof(func(b *cluster.Backup) { b.At = h.SetAside[0].At.Add(sight.MaxSkew) })(o)
+		},
 		"a backup that is not from the future": proof(func(b *cluster.Backup) { b.At = b.At.Add(26 * time.Hour) }),
 		"its host's own record":                aside(func(a *cluster.SetAside) { a.Foreign = true }),
 	} {
