@@ -155,7 +155,8 @@ func (c *Catalogue) take(ctx context.Context, name backup.Name, file string) (*w
 }
 
 // put writes a small file of the folder. When the reply was lost, or refused
-// because the first of two tries got through, what is there decides.
+// because the first of two tries got through, the file that the store has decides:
+// all of the store, because hosts that keep the backups need a majority of copies.
 func (w *writing) put(ctx context.Context, file string, data []byte) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, ObjectTimeout)
 	defer cancel()
@@ -163,7 +164,7 @@ func (w *writing) put(ctx context.Context, file string, data []byte) (bool, erro
 	if err == nil || errors.Is(err, blob.ErrUnsupported) || ctx.Err() != nil {
 		return err == nil, err
 	}
-	got, _, readErr := w.c.read(ctx, key(w.name, file))
+	got, _, readErr := w.c.read(blob.Whole(ctx), key(w.name, file))
 	if readErr == nil && bytes.Equal(got, data) {
 		return true, nil
 	}
@@ -277,7 +278,7 @@ func (w *writing) publish(ctx context.Context, manifest, meta []byte) error {
 func (w *writing) settle(ctx context.Context, meta []byte, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
 	defer cancel()
-	got, _, err := w.c.read(ctx, key(w.name, backup.FileMeta))
+	got, _, err := w.c.read(blob.Whole(ctx), key(w.name, backup.FileMeta))
 	switch {
 	case err == nil && bytes.Equal(got, meta):
 		w.delete(ctx, fileClaim)

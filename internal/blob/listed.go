@@ -22,9 +22,10 @@ func Heard(ctx context.Context, objects int) {
 
 type wholeKey struct{}
 
-// Whole has a listing under the returned context fail where it may lack what there is: for who removes what a listing lacks.
-// Only a store made of several places can answer in part.
+// Whole makes a listing under the returned context fail where it may lack an object: callers that remove what a listing
+// lacks need that. A read under it gives only what was written completely: a writer that does not know the outcome of
+// its write needs that. Only a store made of several places can answer in part.
 func Whole(ctx context.Context) context.Context { return context.WithValue(ctx, wholeKey{}, true) }
 
-// IsWhole tells whether a listing has to have everything; see [Whole].
+// IsWhole tells whether an answer in part is an error; see [Whole].
 func IsWhole(ctx context.Context) bool { return ctx.Value(wholeKey{}) != nil }

@@ -25,6 +25,8 @@ type site struct {
 	away   map[cluster.HostID]bool
 	full   map[cluster.HostID]error
 	stores map[cluster.HostID]*Store
+	// fetched is called before a host copies a file. Nil: nothing is.
+	fetched func(key string)
 }
 
 func newSite(hosts ...cluster.HostID) *site {
@@ -60,6 +62,9 @@ type daemon struct {
 }
 
 func (d daemon) Keep(ctx context.Context, r peer.KeepRequest) (peer.KeepReply, error) {
+	if d.s.fetched != nil && r.Object.Op == peer.ObjectFetch {
+		d.s.fetched(r.Object.Key)
+	}
 	if d.s.isAway(d.at) {
 		return peer.KeepReply{}, errors.New("unreachable")
 	}

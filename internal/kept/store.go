@@ -78,10 +78,14 @@ func (s *Store) place(key string) blob.Store {
 	return nil
 }
 
-// Get implements blob.Store. A backup is read from any host that has it.
+// Get implements blob.Store. A backup is read from any host that has it. A whole read ([blob.Whole]) of a small file
+// needs a majority of the voters to have what it gives.
 func (s *Store) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.Object, error) {
 	if p := s.place(key); p != nil {
 		return p.Get(ctx, key, o)
+	}
+	if blob.IsWhole(ctx) {
+		return s.getWhole(ctx, key)
 	}
 	object, err := s.opt.Own.Get(ctx, key, o)
 	if err == nil || !errors.Is(err, blob.ErrNotFound) {
@@ -108,7 +112,9 @@ func (s *Store) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.O
 	return nil, err
 }
 
-// Put implements blob.Store. A backup is written to this host's disk, and is there once a majority of the hosts have a copy.
+// Put implements blob.Store. A backup is written to this host's disk, and is there once a majority of the hosts have a
+// copy. Where too few have one, the write failed: Put takes away the copies that it made, because any host's copy would
+// be listed as a backup.
 func (s *Store) Put(ctx context.Context, key string, body io.Reader, cond blob.Condition) (blob.ETag, error) {
 	if p := s.place(key); p != nil {
 		return p.Put(ctx, key, body, cond)
@@ -125,14 +131,31 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, cond blob.C
 		_, err := r.ask(ctx, peer.ObjectRequest{Op: peer.ObjectFetch, Key: key})
 		return err
 	})
-	if all := len(voters) + 1; 2*(copies+1) <= all {
-		// What one host has would be found when the writer looks what came of it, and be taken for written.
-		tidying, cancel := context.WithTimeout(context.WithoutCancel(ctx), otherTimeout)
-		defer cancel()
+	if all := len(voters) + 1; !most(copies+1, all) {
 		err := fmt.Errorf("write %q: %d of %d hosts have it, and a backup needs a majority: %w", key, copies+1, all, errors.Join(missing...))
-		return "", errors.Join(err, s.opt.Own.Delete(tidying, key))
+		return "", errors.Join(err, s.takeBack(ctx, key, cond, voters))
 	}
 	return tag, nil
+}
+
+// most reports whether so many hosts are a majority of all of them.
+func most(n, all int) bool { return 2*n > all }
+
+// takeBack removes the copies of a write that failed. This host's copy goes first, so that no late fetch finds it. A
+// write over an object that may have been there before is left as it is: nothing else holds what was there.
+func (s *Store) takeBack(ctx context.Context, key string, cond blob.Condition, from []cluster.HostID) error {
+	if cond != blob.IfAbsent {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), otherTimeout)
+	defer cancel()
+	if err := s.opt.Own.Delete(ctx, key); err != nil {
+		return err
+	}
+	s.each(ctx, from, otherTimeout, func(ctx context.Context, _ cluster.HostID, r Remote) error {
+		return r.Delete(ctx, key)
+	})
+	return nil
 }
 
 // List implements blob.Store. What hosts that do not answer have is not in it; a whole one ([blob.Whole]) needs the answers of a
@@ -177,7 +200,7 @@ func majority(of []cluster.HostID, heard map[cluster.HostID]bool) bool {
 			n++
 		}
 	}
-	return 2*n > len(of)
+	return most(n, len(of))
 }
 
 // backups leaves out what tells of another host only.
