@@ -2,13 +2,18 @@ package removal
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"etcdadm.io/backup"
 	"etcdadm.io/cluster"
+	"etcdadm.io/internal/backupstore"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/control"
 	"etcdadm.io/internal/kept"
@@ -150,7 +155,7 @@ func (h *Host) Destroy(ctx context.Context, d Destruction, o Options) (Destroyed
 func (h *Host) backupAt(j *job) string {
 	for _, one := range j.Items {
 		at := filepath.Join(one.To, "kept", j.Backup)
-		if one.Kind == setup.KindData && one.To != "" && there(at) {
+		if one.Kind == setup.KindData && one.To != "" && j.Here && there(at) {
 			return at
 		}
 	}
@@ -160,41 +165,56 @@ func (h *Host) backupAt(j *job) string {
 	return j.Store
 }
 
-// copyHere has this host's disk hold the last backup of a cluster without a store: it may have been written to a majority of
-// other hosts.
-func (h *Host) copyHere(ctx context.Context, j *job, c Cluster, most time.Duration) error {
+// copyHere copies the last backup of a cluster without a store to this host's disk: the backup may be on a majority of
+// other hosts only. A copy that is there already is verified. The meta is written last, after the data was compared
+// with the manifest, because a backup exists as soon as its meta does.
+func (h *Host) copyHere(ctx context.Context, j *job, c Cluster, most time.Duration) (here bool, err error) {
 	if _, without := kept.DataDir(j.Store); !without {
-		return nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	own, err := kept.Own(ctx, j.DataDir)
 	if err != nil {
+		return false, err
+	}
+	verify := func() error {
+		_, err := backupstore.New(own).Verify(ctx, backup.Name(j.Backup), backupstore.Identities{})
 		return err
 	}
-	objects, err := c.Kept().List(ctx, j.Backup+"/")
-	if err != nil {
-		return err
+	if verify() == nil {
+		return true, nil
 	}
-	for _, o := range objects {
-		if err := copyObject(ctx, c.Kept(), own, o.Key); err != nil {
-			return err
+	b, err := backupstore.New(c.Kept()).Get(ctx, backup.Name(j.Backup))
+	switch {
+	case err != nil:
+		return false, err
+	case b.Manifest == nil || b.Manifest.Stored.IsZero():
+		return false, fmt.Errorf("backup %s has no manifest to compare a copy with", j.Backup)
+	}
+	for _, file := range []string{b.File, backup.FileManifest, backup.FileMeta} {
+		copied, err := copyObject(ctx, c.Kept(), own, j.Backup+"/"+file)
+		if err == nil && file == b.File && copied != b.Manifest.Stored {
+			err = fmt.Errorf("%w: %s is not what the manifest says", backupstore.ErrDamaged, file)
+		}
+		if err != nil {
+			return false, err
 		}
 	}
-	return nil
+	err = verify()
+	return err == nil, err
 }
 
-func copyObject(ctx context.Context, from, to blob.Store, key string) error {
+// copyObject copies a file over what is there, and gives the size and the sum of what passed.
+func copyObject(ctx context.Context, from, to blob.Store, key string) (passed backup.Content, err error) {
 	object, err := from.Get(ctx, key, blob.GetOptions{})
 	if err != nil {
-		return err
+		return passed, err
 	}
 	defer object.Body.Close()
-	_, err = to.Put(ctx, key, object.Body, blob.IfAbsent)
-	if errors.Is(err, blob.ErrPreconditionFailed) {
-		return nil // it has it
-	}
-	return err
+	sum := sha256.New()
+	_, err = to.Put(ctx, key, io.TeeReader(object.Body, sum), blob.Any)
+	return backup.Content{Size: object.Size, SHA256: hex.EncodeToString(sum.Sum(nil))}, err
 }
 
 // endOthers takes the last backup and removes every other member.
@@ -214,8 +234,13 @@ func (h *Host) endOthers(ctx context.Context, d Destruction, o Options) error {
 			return err
 		}
 		h.say("the last backup is %s", j.Backup)
-		if err := h.copyHere(ctx, j, c, orElse(o.Wait, DefaultWait)); err != nil {
-			h.say("it was not copied to this host, and stays on others: %s", oneLine(err))
+	}
+	if j.Backup != "" { // also in a run after one that was interrupted
+		if j.Here, err = h.copyHere(ctx, j, c, orElse(o.Wait, DefaultWait)); err != nil {
+			h.say("this host has no good copy of the last backup, which stays on other hosts: %s", oneLine(err))
+		}
+		if err := h.saveJob(j); err != nil {
+			return err
 		}
 	}
 	for _, m := range d.Others {

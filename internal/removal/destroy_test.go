@@ -2,16 +2,11 @@ package removal
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"etcdadm.io/cluster"
-	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/console"
-	"etcdadm.io/internal/kept"
 	"etcdadm.io/internal/setup"
 )
 
@@ -62,28 +57,5 @@ func TestDestroyIsRefused(t *testing.T) {
 		if _, err := h.Destroy(t.Context(), d, Options{}); !errors.Is(err, c.is) || d.Hindrance.Advice == "" || s.stopped > 0 || there(h.Paths.Reset()) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// The last backup of a cluster without a store may lie on other hosts only: this one has a copy before they go.
-func TestLastBackupIsCopiedHere(t *testing.T) {
-	w := newWorld(t)
-	h, _ := installed(t, w)
-	const name = "2026-01-02T03:04:05Z-000001"
-	if _, err := blob.PutBytes(t.Context(), w.store, name+"/etcd.backup.gz", []byte("data"), blob.Any); err != nil {
-		t.Fatal(err)
-	}
-	j := &job{Backup: name, DataDir: h.Paths.Data(), Store: kept.URL(h.Paths.Data())}
-	for range 2 {
-		if err := h.copyHere(t.Context(), j, w, time.Second); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if data, err := os.ReadFile(filepath.Join(kept.OwnDir(j.DataDir), name, "etcd.backup.gz")); err != nil || string(data) != "data" {
-		t.Errorf("%q, %v", data, err)
-	}
-	j.Store = "s3://b/f"
-	if err := h.copyHere(t.Context(), j, nil, time.Second); err != nil {
-		t.Errorf("with a store: %v", err)
 	}
 }

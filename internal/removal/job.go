@@ -36,6 +36,8 @@ type job struct {
 	// Backup is the last one, of a cluster that is destroyed, and Store the URL of where it lies, without credentials.
 	Backup string `json:"backup,omitempty"`
 	Store  string `json:"store,omitempty"`
+	// Here says that this host's disk has a verified copy of that backup, of a cluster without a store.
+	Here bool `json:"here,omitempty"`
 	// Left is what stays behind in the cluster.
 	Left []Left `json:"left,omitempty"`
 	// Unreadable is why the settings say nothing.
