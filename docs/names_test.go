@@ -58,7 +58,7 @@ func codes(t *testing.T) []string {
 		}
 	}
 	planner := goFiles(t, "plan", "plan/internal/*")
-	for _, f := range append(planner, goFiles(t, "internal/host", "internal/host/*", "internal/manager", "internal/daemon", "internal/moving")...) {
+	for _, f := range append(planner, goFiles(t, "internal/host", "internal/host/*", "internal/manager", "internal/daemon", "internal/keeping", "internal/moving")...) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch x := n.(type) {
 			case *ast.CallExpr:

@@ -38,6 +38,7 @@ var completed = map[string]struct {
 	"defrag":             {memberHosts, false},
 	"host pause":         {knownHosts, false},
 	"host resume":        {pausedHosts, false},
+	"host confirm-disk":  {knownHosts, false},
 	"host forget":        {knownHosts, false},
 	"host prune":         {knownHosts, false},
 	"host reset-fence":   {knownHosts, false},

@@ -52,6 +52,7 @@ ETCDADM_BACKUP_STORE=s3://BUCKET/FOLDER etcdadm auto --cluster-name=etcd --data-
 	"config unset":       `etcdadm config unset quota-backend-bytes`,
 	"defrag":             "etcdadm defrag --dry-run\netcdadm defrag HOST",
 	"download":           "etcdadm download 3.6\netcdadm download 3.6.16 --from /mnt/usb",
+	"host confirm-disk":  `etcdadm host confirm-disk HOST`,
 	"host forget":        `etcdadm host forget HOST`,
 	"host pause":         `etcdadm host pause HOST --for 30m --reason "new kernel"`,
 	"host prune":         `etcdadm host prune HOST --dir NAME`,

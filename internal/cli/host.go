@@ -16,9 +16,11 @@ import (
 // hostCommand is a person's ways out of what hosts remember.
 func hostCommand() *cobra.Command {
 	var r reach
-	c := group("host", "Pause a host for its maintenance, forget one that is gone, remove what it set aside, or reset a damaged promise")
+	c := group("host", "Pause a host for its maintenance, forget one that is gone, remove what it set aside, "+
+		"confirm its disk, or reset a damaged promise")
 	r.flags(c)
-	c.AddCommand(r.pauseCommand(), r.resumeCommand(), r.forgetCommand(), r.pruneCommand(), r.resetFenceCommand())
+	c.AddCommand(r.pauseCommand(), r.resumeCommand(), r.forgetCommand(), r.pruneCommand(),
+		r.confirmDiskCommand(), r.resetFenceCommand())
 	return c
 }
 

@@ -51,6 +51,8 @@ func (q *questioned) Report(ctx context.Context, c peer.Caller, question json.Ra
 		return json.Marshal(console.Forgot{By: "a", Host: asked.Host, Knew: asked.Host == "gone"})
 	case console.AskFence:
 		return json.Marshal(console.FenceReset{Host: "a", Done: asked.Do})
+	case console.AskConfirm:
+		return json.Marshal(console.DiskConfirmation{Host: "a", Unheard: []cluster.HostID{"c"}, Done: asked.Do})
 	}
 	return nil, errors.New("nobody asks that here")
 }
@@ -90,6 +92,10 @@ func TestADryRunOnlyAsks(t *testing.T) {
 		"host prune --dir old":                 {ExitUnsafe, []string{"prune", "prune old"}, "nothing was changed"},
 		"host forget gone":                     {ExitOK, []string{"forget"}, "host gone is forgotten by a"},
 		"host forget nobody":                   {ExitError, []string{"forget"}, "no reachable daemon knows host nobody"},
+		"host confirm-disk --dry-run":          {ExitOK, []string{"confirm-disk"}, "not heard: c."},
+		"host confirm-disk a --dry-run --yes":  {ExitOK, []string{"confirm-disk"}, "not confirmed"},
+		"host confirm-disk --yes":              {ExitOK, []string{"confirm-disk", "confirm-disk do"}, "disk confirmed"},
+		"host confirm-disk":                    {ExitUnsafe, []string{"confirm-disk"}, "nothing was changed"},
 		"host reset-fence --dry-run":           {ExitOK, []string{"reset-fence"}, "refuses every leader"},
 		"host reset-fence a --dry-run --yes":   {ExitOK, []string{"reset-fence"}, "refuses every leader"},
 		"host reset-fence --yes":               {ExitOK, []string{"reset-fence", "reset-fence do"}, "and now"},

@@ -259,6 +259,15 @@ func (c *Console) ResetFence(ctx context.Context, at cluster.Contact, do bool) (
 	return put[FenceReset](ctx, client, Question{Kind: AskFence, Host: at.Host, Do: do})
 }
 
+// ConfirmDisk asks a host's own daemon whether a person may confirm its disk, and confirms it where do says so.
+func (c *Console) ConfirmDisk(ctx context.Context, at cluster.Contact, do bool) (DiskConfirmation, error) {
+	client, err := c.pool.To(at)
+	if err != nil {
+		return DiskConfirmation{}, err
+	}
+	return put[DiskConfirmation](ctx, client, Question{Kind: AskConfirm, Host: at.Host, Do: do})
+}
+
 // Prune asks a host what it has set aside, or with do has it remove what dir names.
 func (c *Console) Prune(ctx context.Context, at cluster.Contact, dir string, do bool) (Pruned, error) {
 	client, err := c.pool.To(at)

@@ -14,6 +14,8 @@ const (
 	AskForget = "forget"
 	// AskFence asks what a reset of this host's promise would do; with Do it is done.
 	AskFence = "reset-fence"
+	// AskConfirm asks whether a person may confirm this host's disk; with Do it is done.
+	AskConfirm = "confirm-disk"
 	// AskPrune asks what this host has set aside, or what of it Dir is; with Do
 	// that is removed.
 	AskPrune = "prune"
@@ -80,6 +82,15 @@ type Forgot struct {
 	Host   cluster.HostID `json:"host"`
 	Knew   bool           `json:"knew"`              // By had heard of the host
 	Refuse string         `json:"refused,omitempty"` // why it is not forgotten; empty: it is
+}
+
+// DiskConfirmation is what a person's confirmation of a host's disk does, or has done.
+type DiskConfirmation struct {
+	Host cluster.HostID `json:"host"`
+	// Unheard are the hosts of other voters that have not said yet what they remember of the disk.
+	Unheard []cluster.HostID `json:"unheard,omitempty"`
+	Refuse  string           `json:"refused,omitempty"` // why it is not confirmed
+	Done    bool             `json:"done,omitempty"`
 }
 
 // FenceReset is what a reset of a host's promise does, or has done.

@@ -204,6 +204,9 @@ func TestQuestionForAnotherHost(t *testing.T) {
 	if f := d.resetFence(t.Context(), q); f.Done || !strings.Contains(f.Refuse, "h1") {
 		t.Errorf("reset the fence: %+v", f)
 	}
+	if c := d.confirmDisk(q); c.Done || !strings.Contains(c.Refuse, "h1") {
+		t.Errorf("confirm the disk: %+v", c)
+	}
 }
 
 // Each mistake in a configuration is one by itself.

@@ -49,7 +49,7 @@ func TestWhatIsLeft(t *testing.T) {
 		follower: &moving.Follower{File: file, Intent: func(context.Context) (*cluster.Intent, error) { return &cluster.Intent{Generation: 2}, nil }},
 		left: keeping.New(keeping.Options{
 			Self: func() cluster.HostID { return "a" }, Cluster: "c", Contacts: func() []cluster.Contact { return nil }, Keeper: k, Own: memory.New(), Mint: rand.Text,
-			WentBack: func() bool { return false }, Asked: func() bool { return true }, Runs: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
+			WentBack: func() bool { return false }, Asked: func() bool { return true }, Sure: func() bool { return true }, Runs: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
 		}),
 	}
 	caller := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: "b"}}

@@ -291,7 +291,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	}
 	d.certs.mayAsk(d.askHolders)
 	record := d.moves.record(d.keeping)
-	d.pool.Record = d.moves.called(d.keeping)
+	d.pool.Record, d.pool.Disks = d.moves.called(d.keeping), d.host
 	seeds, err := d.seeds(static, seedDir)
 	if err != nil {
 		return nil, err
@@ -315,7 +315,7 @@ func (d *daemon) makeManager(static *Static, seedDir string) (*peer.Server, erro
 	if d.manager, err = manager.New(opts); err != nil {
 		return nil, err
 	}
-	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Admitter: admitter{d}, Signer: &signer{d: d}, Live: d.certs.daemons, Record: record, AtHosts: d.keeping != nil, Heard: d.moves.heard, Log: d.log})
+	return peer.NewServer(peer.ServerOptions{Cluster: d.cfg.ClusterName, Host: d.id, Handler: handler{d}, Admitter: admitter{d}, Signer: &signer{d: d}, Live: d.certs.daemons, Record: record, Disks: d.host, AtHosts: d.keeping != nil, Heard: d.moves.heard, Log: d.log})
 }
 
 // askedEvery is how often a part looks whether its host has asked the others about its disk.

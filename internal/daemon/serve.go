@@ -82,6 +82,8 @@ func (h handler) Report(ctx context.Context, c peer.Caller, question json.RawMes
 		return json.Marshal(h.d.forget(ctx, q.Host))
 	case console.AskFence:
 		return json.Marshal(h.d.resetFence(ctx, q))
+	case console.AskConfirm:
+		return json.Marshal(h.d.confirmDisk(q))
 	case console.AskPrune:
 		return json.Marshal(h.d.prune(ctx, q))
 	case console.AskLog:

@@ -116,6 +116,8 @@ func (d *daemon) makePart(ctx context.Context) (*keeping.Part, error) {
 		},
 		WentBack: func() bool { return d.host.WentBack() },
 		Asked:    func() bool { return d.host.Asked() },
+		Sure:     func() bool { return d.host.Sure() },
+		Unheard:  func() []cluster.HostID { return d.host.Unheard() },
 		Serves:   d.hasQuorum,
 		Runs:     func() bool { return d.host.Served() },
 		KeepIntent: func(ctx context.Context, in *cluster.Intent) {

@@ -92,6 +92,26 @@ func (d *daemon) resetFence(ctx context.Context, q console.Question) console.Fen
 	return out
 }
 
+// confirmDisk reports whether a person may confirm this host's disk, and confirms it where a person has said so.
+func (d *daemon) confirmDisk(q console.Question) console.DiskConfirmation {
+	out := console.DiskConfirmation{Host: d.id, Unheard: d.host.Unheard()}
+	switch {
+	case q.Host != "" && q.Host != d.id:
+		out.Refuse = "this is the daemon of host " + string(d.id)
+	case d.host.WentBack():
+		out.Refuse = "another host remembers more of its disk than the disk has: see docs/operations/disk-went-back.md"
+	case !d.host.Asked():
+		out.Refuse = "it asks the other hosts now what they remember of its disk: run the command again in 10 s"
+	case d.host.Sure():
+		out.Refuse = "its disk is confirmed already"
+	case q.Do:
+		if out.Done = d.host.Vouch(); out.Done {
+			d.log.Warn("a person confirmed the disk of this host until its agent ends", "unheard", out.Unheard)
+		}
+	}
+	return out
+}
+
 // pruneTimeout bounds what a person waits for a directory to be gone; it is out
 // of its place long before.
 const pruneTimeout = time.Minute

@@ -48,6 +48,9 @@ func (h *Host) bring(ctx context.Context, fresh bool) {
 		}
 		h.notes.Clear("disk-in-use") // silence is consent (SAFETY.md, rule 9)
 	}
+	if found {
+		h.Runs(s)
+	}
 	h.pauses.Began()
 	h.inventory.FinishRemovals()
 	if s.Journal != nil {

@@ -180,7 +180,7 @@ func (h *Host) Identity() record.Identity {
 	h.mu.Unlock()
 	id := record.Identity{
 		Host: h.o.ID, Disk: s.Disk, Epoch: h.Told(s), Promised: s.Promised, Changes: changes,
-		Generation: s.Newest(), Asks: !h.Asked(),
+		Generation: s.Newest(), Asks: !h.Asked(), Unsure: !h.Sure(),
 	}
 	if broken := h.keeper.Broken(); broken != nil {
 		id.Unfit = broken.Sentence

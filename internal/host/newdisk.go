@@ -51,7 +51,7 @@ const wentBack = "disk went back in time"
 func (h *Host) forgetDisk(ctx context.Context, reason string) {
 	fresh, before := cluster.DiskID(h.o.Mint()), h.keeper.Now()
 	var err error
-	if h.o.Forgets != nil && reason == wentBack {
+	if h.o.Forgets != nil && (reason == wentBack || !h.Sure()) { // no later word is about the disk that promised
 		h.work.Awaits("its part in keeping the record to be given up")
 		err = h.o.Forgets(ctx)
 	}

@@ -170,3 +170,67 @@ func TestToldBeforeTheStateIsRead(t *testing.T) {
 		}
 	})
 }
+
+// A host that goes on as a new disk gives up what it promised by the one before, unless that one was confirmed: no
+// later word is about it.
+func TestNewDiskOfAnUnconfirmedOne(t *testing.T) {
+	for _, confirmed := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			m, d := started(t)
+			d.end()
+			m.running, m.pid = nil, 0
+			m.edit(func(s *record.State) {
+				s.Intent = &cluster.Intent{Name: "test", Generation: 1, Nonce: "n1", Token: s.Local.Token, State: cluster.IntentFounded, Voters: two}
+				s.Peers = h2
+			})
+			was, forgot := m.state(), 0
+			m.disk.data["t1"].wal = false
+			d = m.boot(func(_ *session, o *host.Options) {
+				o.AskPeers = func(context.Context, []cluster.HostID) []cluster.Ping {
+					if confirmed {
+						return tells(was, was.Epoch)
+					}
+					return nil
+				}
+				o.Forgets = func(context.Context) error { forgot++; return nil }
+			})
+			defer d.end()
+			later(time.Second)
+			if s := m.state(); s.Disk == was.Disk || (forgot == 0) != confirmed {
+				t.Errorf("confirmed: %v; disk %s, was %s; it gave its promises up %d times", confirmed, s.Disk, was.Disk, forgot)
+			}
+		})
+	}
+}
+
+// The daemon of a host whose etcd runs since the disk was confirmed needs no word.
+func TestDiskOfAnEtcdThatRunsOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d := started(t)
+		later(21 * time.Second) // confirmed, and written down
+		d.end()
+		d = m.boot(func(_ *session, o *host.Options) {
+			o.AskPeers = func(context.Context, []cluster.HostID) []cluster.Ping { return nil }
+		})
+		synctest.Wait()
+		if !d.Sure() || !runs(m) {
+			t.Errorf("sure %v; it runs: %v", d.Sure(), runs(m))
+		}
+		d.end()
+		m.running, m.pid = nil, 0 // a boot
+		d = m.boot(func(_ *session, o *host.Options) {
+			o.AskPeers = func(context.Context, []cluster.HostID) []cluster.Ping { return nil }
+		})
+		later(10 * time.Second)
+		if d.Sure() || !runs(m) {
+			t.Errorf("after a boot: sure %v; it runs: %v", d.Sure(), runs(m))
+		}
+		d.end()
+		d = m.boot() // its etcd was started by consent
+		defer d.end()
+		synctest.Wait()
+		if d.Sure() || !runs(m) {
+			t.Errorf("an etcd that was started by consent runs: sure %v; it runs: %v", d.Sure(), runs(m))
+		}
+	})
+}

@@ -74,8 +74,13 @@ type Keeper struct {
 	state *register.Keeper
 	// doubt says that a write failed: what the file holds is read and written again before anything is answered.
 	doubt bool
+	// minted is the seat that this process minted last: whatever was forgotten of the disk, nothing was promised by
+	// that seat before.
+	minted register.Seat
 	// record is the name of the record in state, for whoever must not wait for a disk.
 	record atomic.Pointer[string]
+	// written is the newest chosen document in the file. Nil: none.
+	written *register.Document
 }
 
 // Open reads the file of a state directory. One that is missing is a host without a record; one that cannot be read is an
@@ -131,7 +136,10 @@ func Decode(data []byte) (state register.Keeper, err error) {
 
 // have takes over what the file holds.
 func (k *Keeper) have(state *register.Keeper) {
-	k.state, k.doubt = state, false
+	k.state, k.doubt, k.written = state, false, nil
+	if state != nil {
+		k.written = state.Chosen.Doc
+	}
 	name := ""
 	if state != nil {
 		name = state.Record
@@ -208,7 +216,7 @@ func (k *Keeper) Found(ctx context.Context, host cluster.HostID, mint func() str
 	if k.state != nil {
 		return nil, fmt.Errorf("%w: %s", ErrOther, k.state.Record)
 	}
-	doc, err := register.Found(mint(), register.Seat{Host: host, Keeper: mint()}, objects)
+	doc, err := register.Found(mint(), k.seat(host, mint), objects)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +264,7 @@ func (k *Keeper) Again(ctx context.Context, mint func() string, looked time.Time
 	case lookedLongAgo(looked):
 		return nil, fmt.Errorf("more than %s passed since the other hosts were asked: run the command again", maxLook)
 	}
-	doc, err := register.Again(mint(), register.Seat{Host: k.state.Seat.Host, Keeper: mint()}, base, lost, mint, leave)
+	doc, err := register.Again(mint(), k.seat(k.state.Seat.Host, mint), base, lost, mint, leave)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +291,7 @@ func (k *Keeper) Follow(ctx context.Context, mint func() string, shown register.
 	if k.state == nil {
 		return ErrNone
 	}
-	next, err := k.state.Follow(register.Seat{Host: k.state.Seat.Host, Keeper: mint()}, shown)
+	next, err := k.state.Follow(k.seat(k.state.Seat.Host, mint), shown)
 	if err != nil {
 		return err
 	}
@@ -299,7 +307,7 @@ func (k *Keeper) Begin(ctx context.Context, host cluster.HostID, forgot bool, mi
 		return err
 	}
 	defer done()
-	next := register.Seated(first, host, forgot, mint)
+	next := register.Seated(first, host, forgot, func() string { return k.seat(host, mint).Keeper })
 	if k.state == nil {
 		return k.write(next)
 	}
@@ -324,7 +332,7 @@ func (k *Keeper) Renew(ctx context.Context, mint func() string) error {
 	if k.state == nil {
 		return ErrNone
 	}
-	next := register.NewKeeper(register.Seat{Host: k.state.Seat.Host, Keeper: mint()}, k.state.Record)
+	next := register.NewKeeper(k.seat(k.state.Seat.Host, mint), k.state.Record)
 	next.Chosen = k.state.Chosen // it was chosen, and says whom to ask
 	return k.instead(next)
 }
@@ -357,7 +365,7 @@ func (k *Keeper) Enrol(ctx context.Context, host cluster.HostID, record string, 
 	case k.state != nil:
 		return register.Seat{}, fmt.Errorf("the part of the record on this disk is of host %s, and this is %s", k.state.Seat.Host, host)
 	}
-	seat := register.Seat{Host: host, Keeper: mint()}
+	seat := k.seat(host, mint)
 	return seat, k.write(register.NewKeeper(seat, record))
 }
 
@@ -409,10 +417,9 @@ func (k *Keeper) Learned(ctx context.Context, e register.Entry) error {
 	if ends(*k.state, next) {
 		return k.write(next)
 	}
-	before := k.state.Chosen.Doc
 	k.state = &next
-	if before != nil && next.Chosen.Doc != nil && slices.Equal(before.Keepers, next.Chosen.Doc.Keepers) {
-		return nil
+	if k.written != nil && next.Chosen.Doc != nil && slices.Equal(k.written.Keepers, next.Chosen.Doc.Keepers) {
+		return nil // and not as the state in memory has them, which may be ahead of the file
 	}
 	return k.write(next)
 }

@@ -18,7 +18,7 @@ import (
 
 // answer is what it says before a record is made again.
 func (t told) answer() register.Answer {
-	a := register.Answer{Host: t.host, Record: t.Record, Making: t.Making}
+	a := register.Answer{Host: t.host, Record: t.Record, Making: t.Making, Unconfirmed: t.Unconfirmed}
 	switch {
 	case t.err == nil && t.Place != "" && t.Newest == nil: // it followed without having read how the record ends
 		a.There = register.ErrMoved

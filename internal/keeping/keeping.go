@@ -35,6 +35,9 @@ const (
 	sayEvery = time.Minute
 	// startGrace is how long after its start a daemon says nothing of that.
 	startGrace = 5 * time.Second
+	// unsureFor is how long a keeper waits for its disk to be confirmed before it says so: others call it within
+	// seconds.
+	unsureFor = 10 * time.Second
 	// decideEvery is how often the leading daemon has the record decided anew while a keeper is missing.
 	decideEvery = time.Minute
 	// maxAsked bounds how many answers are gathered before the record is made again.
@@ -62,6 +65,10 @@ type Options struct {
 	Leading func() bool
 	// WentBack tells whether this disk is known to be older than what others remember of it: it has forgotten promises.
 	WentBack func() bool
+	// Sure tells whether this disk is known to have all that was written on it, and Unheard which voters' hosts have
+	// not said yet what they remember of it.
+	Sure    func() bool
+	Unheard func() []cluster.HostID
 	// Asked tells whether the others have been asked, since the daemon began, what they remember of this disk.
 	Asked func() bool
 	// Serves tells whether this host's member reads through raft, so that its cluster has a quorum; an error: that is not known. A member of
@@ -102,12 +109,17 @@ type Part struct {
 	heard []register.Seat  // whom others named as keepers; guarded by mu
 	stays string           // why this host does not go over to another host's record, "" if there is none; guarded by mu
 	shown []cluster.HostID // who keeps the record, for people; guarded by mu, and never changed in place
+	// unsure is since when this keeper does not answer, as its disk is not confirmed; zero: it does, or keeps nothing.
+	// Guarded by mu.
+	unsure time.Time
 }
 
 // New makes a host's part. It asks nobody yet.
 func New(o Options) *Part {
 	k := &Part{opt: o}
-	k.record = hosts.New(hosts.Options{Known: k.knownKeepers, Say: k.sayToKeeper, Learned: k.learned, Mint: o.Mint, Now: time.Now, Rand: o.Rand})
+	k.record = hosts.New(hosts.Options{
+		Known: k.knownKeepers, Say: k.sayToKeeper, Learned: k.learned, Unsure: k.mayPropose, Mint: o.Mint, Now: time.Now, Rand: o.Rand,
+	})
 	k.store = kept.New(kept.Options{
 		Self: o.Self, Record: k.record, Own: o.Own,
 		Hosts: func() (out []cluster.HostID) {
@@ -194,22 +206,6 @@ func (k *Part) sayToKeeper(ctx context.Context, m register.Message) (register.Re
 	return *reply.Reply, nil
 }
 
-// Forget has this host go on as another keeper, when its disk has gone back and it is about to go on as a new disk: with the old
-// one's file it would keep a record of which it has forgotten what it promised.
-func (k *Part) Forget(ctx context.Context) error {
-	if k == nil {
-		return nil
-	}
-	switch err := k.opt.Keeper.Renew(ctx, k.opt.Mint); {
-	case errors.Is(err, keeper.ErrNone):
-		return nil
-	case err != nil:
-		return err
-	}
-	k.opt.Log.Warn("the disk of this host went back: it keeps the cluster's record as a new keeper")
-	return nil
-}
-
 // Register is the record itself.
 func (k *Part) Register() *hosts.Store { return k.record }
 
@@ -273,6 +269,7 @@ func (k *Part) Run(ctx context.Context) error {
 			err = k.lookAfterRecord(look)
 		}
 		k.show(look)
+		k.watchUnsure(look)
 		cancel()
 		if err != nil && ctx.Err() == nil && time.Since(said) >= sayEvery {
 			k.opt.Log.Warn("the hosts that keep the cluster's record are not as they should be", "err", err)
@@ -369,7 +366,7 @@ func (k *Part) enrol(ctx context.Context, h cluster.HostID, record string) (regi
 	ctx, cancel := context.WithTimeout(ctx, keeperTimeout)
 	defer cancel()
 	if h == k.opt.Self() {
-		return k.opt.Keeper.Enrol(ctx, k.opt.Self(), record, k.opt.Mint)
+		return k.enrolHere(ctx, record)
 	}
 	c, err := k.clientOf(h)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestWhoIsAnsweredByAKeeper(t *testing.T) {
 	k := New(Options{
 		Self: func() cluster.HostID { return "a" }, Cluster: "c", Contacts: func() []cluster.Contact { return nil },
 		To:       func(cluster.Contact) (kept.Client, error) { return nil, errors.New("nobody") },
-		WentBack: func() bool { return wentBack }, Asked: func() bool { return asked }, Keeper: file, Own: memory.New(), Mint: rand.Text,
+		WentBack: func() bool { return wentBack }, Asked: func() bool { return asked }, Sure: func() bool { return true }, Keeper: file, Own: memory.New(), Mint: rand.Text,
 	})
 	host := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: "b"}}
 	person := peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleOperator, ID: "b"}}

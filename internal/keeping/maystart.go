@@ -243,18 +243,24 @@ func (k *Part) intentOf(ctx context.Context, doc *register.Document) *cluster.In
 	if doc == nil {
 		return nil
 	}
-	store := memory.New()
-	for key, o := range doc.Objects {
-		if _, err := blob.PutBytes(ctx, store, key, o.Data, blob.Any); err != nil {
-			return nil
-		}
-	}
-	in, _, _, err := control.New(store, k.opt.Cluster).Known().ReadIntent(ctx)
+	in, err := k.readIntent(ctx, doc)
 	if err != nil {
 		k.opt.Log.Warn("the intent in a record that hosts keep cannot be read", "err", err)
 		return nil
 	}
 	return in
+}
+
+// readIntent reads the intent of a document, nil where it has none.
+func (k *Part) readIntent(ctx context.Context, doc *register.Document) (*cluster.Intent, error) {
+	store := memory.New()
+	for key, o := range doc.Objects {
+		if _, err := blob.PutBytes(ctx, store, key, o.Data, blob.Any); err != nil {
+			return nil, err
+		}
+	}
+	in, _, _, err := control.New(store, k.opt.Cluster).Known().ReadIntent(ctx)
+	return in, err
 }
 
 // obey has the host keep the intent of the record that it went over to: the member of an earlier generation is stopped.

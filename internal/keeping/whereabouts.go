@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ func (k *Part) whereIs(ctx context.Context) (peer.KeepReply, error) {
 	}
 	out.Record, out.Keepers = state.Record, k.seats(state)
 	if !k.opt.WentBack() {
-		out.Seat = &state.Seat
+		out.Seat, out.Unconfirmed = &state.Seat, errors.Is(k.mayAnswer(ctx), errUnconfirmed)
 	}
 	if e := state.Newest(); e.Doc != nil {
 		out.Newest = &e
@@ -238,10 +239,47 @@ func (k *Part) Problems() []cluster.Problem {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.stays == "" {
-		return nil
+	var out []cluster.Problem
+	if k.stays != "" {
+		out = append(out, cluster.Problem{Code: "other-record", Sentence: k.stays})
 	}
-	return []cluster.Problem{{Code: "other-record", Sentence: k.stays}}
+	if !k.unsure.IsZero() && time.Since(k.unsure) >= unsureFor {
+		out = append(out, k.unconfirmed())
+	}
+	return out
+}
+
+// watchUnsure notes since when this host keeps the record and does not answer for it.
+func (k *Part) watchUnsure(ctx context.Context) {
+	state, err := k.opt.Keeper.State(ctx)
+	unsure := err == nil && state.Kept() && errors.Is(k.mayAnswer(ctx), errUnconfirmed)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case !unsure:
+		k.unsure = time.Time{}
+	case k.unsure.IsZero():
+		k.unsure = time.Now()
+	}
+}
+
+// unconfirmed says that this host does not answer as a keeper, and what a person can do.
+func (k *Part) unconfirmed() cluster.Problem {
+	self, waits := k.opt.Self(), "the other hosts"
+	if unheard := k.opt.Unheard(); len(unheard) > 0 {
+		var names []string
+		for _, h := range unheard {
+			names = append(names, string(h))
+		}
+		waits = strings.Join(names, ", ")
+	}
+	return cluster.Problem{
+		Code: "disk-unconfirmed",
+		Sentence: fmt.Sprintf("host %s does not answer for the cluster's record: its disk is not confirmed, "+
+			"because no host that remembers its last minutes has answered since its agent began (not heard: %s)", self, waits),
+		Hint: fmt.Sprintf("start the agents of %s; if no older copy of this disk was put back: etcdadm host confirm-disk %s",
+			waits, cluster.ShellWord(string(self))),
+	}
 }
 
 // staysWith is why this host does not go over to another record by itself, as far as the two records say; "" if it does.

@@ -28,12 +28,14 @@ import (
 type keepers struct {
 	t *testing.T
 
-	mu                       sync.Mutex // guards what follows: what is late asks beside the test
-	of                       map[cluster.HostID]*Part
-	away, back, serves, runs map[cluster.HostID]bool
-	fails                    map[cluster.HostID]error
-	followed                 map[cluster.HostID]*cluster.Intent // what hosts keep that followed the record
-	tokens                   map[cluster.HostID]string          // of the members that serve; not changed any more
+	mu                               sync.Mutex // guards what follows: what is late asks beside the test
+	of                               map[cluster.HostID]*Part
+	away, back, serves, runs, unsure map[cluster.HostID]bool
+	says                             func(from, to cluster.HostID) // is called with each answer; nil: nothing is
+	fails                            map[cluster.HostID]error
+	followed                         map[cluster.HostID]*cluster.Intent // what hosts keep that followed the record
+	tokens                           map[cluster.HostID]string          // of the members that serve; not changed any more
+	dirs                             map[cluster.HostID]string          // of the test alone
 }
 
 func (s *keepers) at(h cluster.HostID) *Part {
@@ -64,13 +66,16 @@ func (c caller) Keep(ctx context.Context, r peer.KeepRequest) (peer.KeepReply, e
 	c.s.mu.Lock()
 	away, err := c.s.away[c.at] || c.s.away[c.from], c.s.fails[c.at]
 	at, from := c.s.of[c.at], c.s.of[c.from]
-	there := c.s.followed[c.at]
+	there, says := c.s.followed[c.at], c.s.says
 	c.s.mu.Unlock()
 	switch {
 	case away || at == nil || from == nil:
 		return peer.KeepReply{}, errors.New("unreachable")
 	case err != nil:
 		return peer.KeepReply{}, err
+	}
+	if says != nil {
+		defer says(c.from, c.at)
 	}
 	reply, err := at.Answer(ctx, peer.Caller{Identity: pki.Identity{Cluster: "c", Role: pki.RoleHost, ID: string(c.from)}, Record: from.opt.Keeper.Record()}, r)
 	if there != nil && r.Where {
@@ -82,8 +87,8 @@ func (c caller) Keep(ctx context.Context, r peer.KeepRequest) (peer.KeepReply, e
 // threeKeepers have a record that all three keep.
 func threeKeepers(t *testing.T) *keepers {
 	s := &keepers{
-		t: t, of: map[cluster.HostID]*Part{}, away: map[cluster.HostID]bool{}, back: map[cluster.HostID]bool{},
-		serves: map[cluster.HostID]bool{}, runs: map[cluster.HostID]bool{}, fails: map[cluster.HostID]error{},
+		t: t, dirs: map[cluster.HostID]string{}, of: map[cluster.HostID]*Part{}, away: map[cluster.HostID]bool{}, back: map[cluster.HostID]bool{},
+		serves: map[cluster.HostID]bool{}, runs: map[cluster.HostID]bool{}, unsure: map[cluster.HostID]bool{}, fails: map[cluster.HostID]error{},
 	}
 	for _, h := range []cluster.HostID{"a", "b", "c"} {
 		s.host(h)
@@ -103,10 +108,17 @@ func (s *keepers) host(h cluster.HostID) {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s.start(h, dir)
+}
+
+// start starts the daemon of a host on what a directory holds.
+func (s *keepers) start(h cluster.HostID, dir string) {
+	s.t.Helper()
 	k, err := keeper.Open(dir, durable.OS())
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.dirs[h] = dir
 	one := New(Options{
 		Self: func() cluster.HostID { return h }, Cluster: "c", Contacts: func() (out []cluster.Contact) {
 			s.mu.Lock()
@@ -122,7 +134,7 @@ func (s *keepers) host(h cluster.HostID) {
 		}, Runs: func() bool { return s.is(s.runs, h) },
 		KeepIntent: func(context.Context, *cluster.Intent) {}, Room: func(context.Context) error { return nil },
 		Log: slog.New(slog.DiscardHandler), Keeper: k, Own: memory.New(), Mint: rand.Text,
-		Asked: func() bool { return true }, Leading: func() bool { return false },
+		Asked: func() bool { return true }, Sure: func() bool { return !s.is(s.unsure, h) }, Unheard: func() []cluster.HostID { return nil }, Leading: func() bool { return false },
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,6 +26,7 @@ type Client struct {
 	plain bool // without TLS
 	// record names the control record of this host.
 	record func() string
+	disks  Disks
 }
 
 // Hello is what a daemon says of itself. Its certificate says the same; without TLS nothing proves it.
@@ -113,6 +114,7 @@ func call[Reply any](ctx context.Context, c *Client, m method, do rpc, request a
 	}
 	envelope := &peerpb.Call{Body: body, Header: &peerpb.Header{
 		Protocol: Protocol, Cluster: c.self.Cluster, Role: string(c.self.Role), Caller: c.self.ID, To: string(c.to.Host), Record: c.record(),
+		Remembered: rememberedOf(c.disks, c.to.Host),
 	}}
 	var by grpcpeer.Peer
 	answer, err := invoke(ctx, c, m, func(ctx context.Context) (*peerpb.Answer, error) { return do(ctx, envelope, grpc.Peer(&by)) })
@@ -126,6 +128,7 @@ func call[Reply any](ctx context.Context, c *Client, m method, do rpc, request a
 	if err := c.speaks(by.AuthInfo, c.self.Cluster, from); err != nil {
 		return reply, from, c.failed(m, true, err, adviceOtherHost)
 	}
+	hearOf(c.disks, pki.Identity{Role: pki.RoleHost, ID: from}, answer.GetRemembered())
 	if err := json.Unmarshal(answer.GetBody(), &reply); err != nil {
 		var none Reply
 		return none, from, c.notUnderstood(m, from, err)

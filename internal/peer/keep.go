@@ -44,8 +44,10 @@ type KeepReply struct {
 	// Place names where the host followed the record to, and Intent is what it keeps there. Empty: it did not follow.
 	Place  string          `json:"place,omitempty"`
 	Intent *cluster.Intent `json:"intent,omitempty"`
-	// Seat is what the host keeps the record as, nil if it forgot what it promised.
-	Seat   *register.Seat  `json:"seat,omitempty"`
+	// Seat is what the host keeps the record as, nil if it forgot what it promised; Unconfirmed says that it may have.
+	Seat        *register.Seat `json:"seat,omitempty"`
+	Unconfirmed bool           `json:"unconfirmed,omitempty"`
+
 	Reply  *register.Reply `json:"reply,omitempty"`
 	Object *ObjectReply    `json:"object,omitempty"`
 	Move   *MoveReply      `json:"move,omitempty"`

@@ -26,6 +26,8 @@ type Pool struct {
 	// Record names the control record that this host keeps, "" for none. Nil: there is a shared store. It is set before the
 	// first call.
 	Record func() string
+	// Disks is set before the first call. Nil: nothing is said of disks.
+	Disks Disks
 
 	mu      sync.Mutex                  // guards what follows
 	clients map[cluster.Contact]*Client // nil once closed
@@ -153,5 +155,8 @@ func (p *Pool) dial(contact cluster.Contact, name string) (*Client, error) {
 	if err != nil {
 		return failed(err)
 	}
-	return &Client{to: contact, self: p.self, conn: conn, rpc: peerpb.NewPeerClient(conn), seen: seen, plain: p.live == nil, record: p.record}, nil
+	return &Client{
+		to: contact, self: p.self, conn: conn, rpc: peerpb.NewPeerClient(conn), seen: seen,
+		plain: p.live == nil, record: p.record, disks: p.Disks,
+	}, nil
 }

@@ -52,7 +52,7 @@ type Handler interface {
 	Authority(context.Context, Caller, AuthorityRequest) (AuthorityReply, error)
 }
 
-// ServerOptions say whom a server answers for. All but Log, Live, Record, Admitter and Signer are required.
+// ServerOptions say whom a server answers for. All but Log, Live, Record, Disks, Admitter and Signer are required.
 type ServerOptions struct {
 	Cluster  string
 	Host     cluster.HostID
@@ -63,6 +63,8 @@ type ServerOptions struct {
 	Log      *slog.Logger // nil: slog.Default
 	// Record names the control record that this host keeps, "" for none. Nil: there is a shared store.
 	Record func() string
+	// Disks is what this host remembers of disks. Nil: nothing is said of them.
+	Disks Disks
 	// AtHosts says that the hosts keep the record: those are refused that have it in a store.
 	AtHosts bool
 	// Heard is told which record another host names, also one that is refused for it. Nil: nobody is.
@@ -260,6 +262,7 @@ func answer[Request, Reply any](ctx context.Context, s *Server, m method, c *pee
 		return nil, err
 	}
 	defer end()
+	hearOf(s.opt.Disks, from.Identity, c.GetHeader().GetRemembered()) // before anything is answered
 	var request Request
 	if err := decode(c.GetBody(), m.strict, &request); err != nil {
 		err = s.notUnderstood(m, err)
@@ -282,7 +285,11 @@ func answer[Request, Reply any](ctx context.Context, s *Server, m method, c *pee
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "write the answer of %s: %v", m.name, err)
 	}
-	return &peerpb.Answer{Host: string(s.opt.Host), Body: body}, nil
+	out := &peerpb.Answer{Host: string(s.opt.Host), Body: body}
+	if from.Identity.Role == pki.RoleHost {
+		out.Remembered = rememberedOf(s.opt.Disks, cluster.HostID(from.Identity.ID))
+	}
+	return out, nil
 }
 
 // notUnderstood refuses a call for its body. One that holds more than this release knows has had no

@@ -109,6 +109,8 @@ type Answer struct {
 	Newest Entry
 	// Making says that it is making the record again itself.
 	Making bool
+	// Unconfirmed says that its disk is not confirmed: it keeps the record, and does not answer for it yet.
+	Unconfirmed bool
 }
 
 // Unheard are hosts that keep the record by some document, and are not among those that were asked: what they accepted, nobody
@@ -140,11 +142,15 @@ func (k Keeper) Unheard(answers []Answer, lost []cluster.HostID) (out []cluster.
 func (k Keeper) Base(answers []Answer, lost []cluster.HostID) (base Entry, refused string) {
 	base = k.Newest()
 	there := map[Seat]bool{k.Seat: true}
+	unconfirmed := cluster.HostID("")
 	for _, a := range answers {
 		if why := k.against(a, slices.Contains(lost, a.Host)); why != "" {
 			return base, why
 		}
 		there[a.Seat] = a.Record != ""
+		if a.Unconfirmed {
+			unconfirmed = a.Host
+		}
 		if a.Silent == nil && a.Newest.Doc != nil && a.Newest.Compare(base) > 0 {
 			base = a.Newest
 		}
@@ -155,6 +161,9 @@ func (k Keeper) Base(answers []Answer, lost []cluster.HostID) (base Entry, refus
 		return base, fmt.Sprintf("host %s keeps the record, and was not asked: bring it back, or name it with --lost if it is gone for good", unheard[0])
 	case base.Doc == nil:
 		return base, "this host does not know yet what the record says"
+	case majority(base.Doc.Keepers, func(s Seat) bool { return there[s] }) && unconfirmed != "":
+		return base, fmt.Sprintf("a majority of the hosts that keep the record answers, and the disk of host %s is not confirmed yet: "+
+			"etcdadm host confirm-disk %s, if no older copy of it was put back", unconfirmed, unconfirmed)
 	case majority(base.Doc.Keepers, func(s Seat) bool { return there[s] }):
 		return base, "a majority of the hosts that keep the record answers: nothing has to be made again"
 	}

@@ -125,6 +125,9 @@ const (
 	OtherKeeper Refusal = "other-keeper"
 	// HigherBallot says that it promised a higher ballot.
 	HigherBallot Refusal = "higher-ballot"
+	// Unconfirmed says that the keeper's disk may lack what was written on it: it promises, accepts and shows nothing
+	// until it knows.
+	Unconfirmed Refusal = "unconfirmed"
 	// Silent is said of a keeper that did not answer, by who asked it.
 	Silent Refusal = "silent"
 	// Damaged says that the message cannot be meant: two documents in one ballot, a number far above all known ones, or a

@@ -100,6 +100,17 @@ func (p *Proposer) Answered() (took, silent []Seat) {
 	return took, silent
 }
 
+// Unconfirmed are the seats that were asked in this phase and whose disks are not confirmed yet: a majority may be
+// there all the same.
+func (p *Proposer) Unconfirmed() (out []Seat) {
+	for _, s := range p.asked {
+		if p.replies[s].Refused == Unconfirmed {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 func (p *Proposer) enter(phase Phase, seats []Seat) []Message {
 	p.phase, p.asked, p.replies = phase, nil, map[Seat]Reply{}
 	return p.ask(seats)

@@ -88,6 +88,8 @@ func (d *daemon) keep() {
 		Leading:  func() bool { return d.manager.Status().Leading },
 		WentBack: func() bool { return d.host.WentBack() },
 		Asked:    func() bool { return d.host.Asked() },
+		Sure:     func() bool { return d.host.Sure() },
+		Unheard:  func() []cluster.HostID { return d.host.Unheard() },
 		Serves:   d.hasQuorum,
 		Runs:     func() bool { return d.host.Served() },
 		KeepIntent: func(ctx context.Context, in *cluster.Intent) {
@@ -129,9 +131,23 @@ type keepClient struct {
 func (c keepClient) Keep(ctx context.Context, q peer.KeepRequest) (peer.KeepReply, error) {
 	l := Letter{Kind: kindKeep, From: c.d.id, To: c.to.Host}
 	as := peer.Caller{Identity: pki.Identity{Cluster: clusterName, Role: pki.RoleHost, ID: string(c.d.id)}, Record: c.d.keeping.Record()}
-	return exchange(ctx, c.d, l, c.to.Endpoint, "", func(ctx context.Context, t *daemon) (peer.KeepReply, error) {
-		return t.keeping.Answer(ctx, as, q)
+	// The header of each call says what the caller remembers of the disk, and each answer the same; see peer.Disks.
+	type answer struct {
+		peer.KeepReply
+		disk  cluster.DiskID
+		epoch uint64
+	}
+	disk, epoch := c.d.host.Remembered(c.to.Host, "")
+	out, err := exchange(ctx, c.d, l, c.to.Endpoint, "", func(ctx context.Context, t *daemon) (a answer, err error) {
+		t.host.Heard(c.d.id, disk, epoch)
+		a.disk, a.epoch = t.host.Remembered(c.d.id, "")
+		a.KeepReply, err = t.keeping.Answer(ctx, as, q)
+		return a, err
 	})
+	if err == nil {
+		c.d.host.Heard(c.to.Host, out.disk, out.epoch)
+	}
+	return out.KeepReply, err
 }
 
 // store is the store as a daemon reaches it.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"etcdadm.io/cluster"
 	"etcdadm.io/internal/blob"
 	"etcdadm.io/internal/register"
 	"etcdadm.io/internal/wake"
@@ -34,15 +35,23 @@ const (
 	MaxObject = register.MaxDocument / 4
 )
 
+// ErrUnconfirmed says that hosts which keep the record are there and do not answer for it yet, because their disks are
+// not confirmed.
+var ErrUnconfirmed = errors.New("the disks of hosts that keep the record are not confirmed yet")
+
 // ErrUnknown says that this host does not know yet who keeps the record.
 var ErrUnknown = errors.New("this host does not know yet which hosts keep the cluster's record")
 
-// Options say who keeps the record. All but Rand are required.
+// Options say who keeps the record. All but Unsure and Rand are required.
 type Options struct {
 	// Known names the record, and those who keep it by the newest document that this host knows.
 	Known func() (record string, keepers []register.Seat)
 	// Say carries a message to a keeper: to this host's own as well. Its error says that no answer came.
 	Say func(context.Context, register.Message) (register.Reply, error)
+	// Unsure tells why this host proposes nothing: its disk may lack what was written on it. It reads what the keepers
+	// have alike, and begins no round. A host that becomes unsure while it asks counts no answer. Nil: it is always
+	// sure.
+	Unsure func() error
 	// Learned is told of each document that is known to be chosen. It must not block.
 	Learned func(register.Entry)
 	// Mint gives 128 random bits as text.
@@ -70,6 +79,9 @@ type Store struct {
 
 // New makes a store. Nothing is asked before the first call.
 func New(o Options) *Store {
+	if o.Unsure == nil {
+		o.Unsure = func() error { return nil }
+	}
 	if o.Rand == nil {
 		o.Rand = func(most time.Duration) time.Duration { return rand.N(most) }
 	}
@@ -274,7 +286,13 @@ func (s *Store) try(ctx context.Context, begin func(string, []register.Seat, reg
 			}
 			if errors.Is(err, register.ErrNoMajority) {
 				_, silent := p.Answered()
-				err = fmt.Errorf("%w: %s", err, names(silent))
+				err = fmt.Errorf("%w: not among them: %s", err, names(silent))
+			}
+			// Hosts that wait for a word are no sign that the record is lost: they leave silent as it is.
+			if waits := p.Unconfirmed(); errors.Is(err, register.ErrNoMajority) && len(waits) > 0 {
+				err = fmt.Errorf("%w: %s. Start the agents of the other hosts; "+
+					"or, if no older copy of its disk was put back: etcdadm host confirm-disk %s",
+					ErrUnconfirmed, names(waits), cluster.ShellWord(string(waits[0].Host)))
 			}
 		}
 		if errors.Is(err, register.ErrNoMajority) || errors.Is(err, ErrUnknown) {
@@ -344,70 +362,5 @@ func names(seats []register.Seat) string {
 	for _, seat := range seats {
 		out = append(out, string(seat.Host))
 	}
-	return "not among them: " + strings.Join(out, ", ")
-}
-
-// carry brings a proposer's messages to the keepers and their answers back, until it ended.
-func (s *Store) carry(ctx context.Context, p *register.Proposer, out []register.Message) {
-	replies := make(chan register.Reply)
-	over := make(chan struct{})
-	defer close(over)
-	send := func(ctx context.Context, out []register.Message) {
-		for _, m := range out {
-			go func() {
-				r := s.say(ctx, m)
-				select {
-				case replies <- r:
-				case <-over:
-				}
-			}()
-		}
-	}
-	// What is to be accepted goes on to slow keepers when the others were enough and the caller is gone.
-	later := context.WithoutCancel(ctx)
-	send(ctx, out)
-	patience := time.NewTicker(askPatience)
-	defer patience.Stop()
-	for asked := 1; p.Phase() != register.Ended; {
-		if p.Phase() == register.Ready {
-			if err := errors.Join(ctx.Err(), blob.Still(ctx)); err != nil {
-				p.CallOff(err)
-				return
-			}
-			send(later, p.Propose())
-		}
-		select {
-		case r := <-replies:
-			out := p.Receive(r)
-			switch p.Phase() {
-			case register.Ended:
-				for _, m := range out { // that it is chosen
-					go func() { s.say(later, m) }()
-				}
-			case register.Proposing:
-				send(later, out)
-			default:
-				send(ctx, out)
-			}
-		case <-patience.C:
-			if asked++; asked <= askTimes {
-				send(ctx, p.AskAgain())
-			} else {
-				send(ctx, p.Insist())
-			}
-		case <-ctx.Done():
-			p.CallOff(ctx.Err())
-		}
-	}
-}
-
-// say asks one keeper. One that does not answer in time, or answers something else, is silent.
-func (s *Store) say(ctx context.Context, m register.Message) register.Reply {
-	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
-	defer cancel()
-	r, err := s.opt.Say(ctx, m)
-	if err != nil || r.From != m.To || r.Kind != m.Kind || r.Ballot != m.Entry.Ballot || r.Part != m.Entry.Part {
-		return register.Reply{From: m.To, Kind: m.Kind, Ballot: m.Entry.Ballot, Part: m.Entry.Part, Refused: register.Silent}
-	}
-	return r
+	return strings.Join(out, ", ")
 }

@@ -11,5 +11,6 @@ type Identity struct {
 	Promised   cluster.Fence
 	Changes    uint64 // counts what Changes tells
 	Asks       bool   // it has not settled yet whether it goes on with its disk
+	Unsure     bool   // its disk is not confirmed, or is behind
 	Unfit      string // why this host's daemon must not lead; empty: it may
 }

@@ -39,16 +39,21 @@ func (m *Memory) Loaded(s State) {
 	m.Remember(early)
 }
 
-// Put is what makes it part of a state that is about to be written. The epoch goes on with a confirmed disk only: any other would catch
-// up with what others remember of it, and pass (SAFETY.md, rule 9).
+// Put is what makes it part of a state that is about to be written. The epoch goes on with a confirmed disk only: any
+// other would catch up with what others remember of it, and pass (SAFETY.md, rule 9). The launch under which it is
+// confirmed goes with it; see Runs.
 func (m *Memory) Put() func(*State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	peers, spec, highest, of, confirmed := slices.Clone(m.peers), m.spec, m.highest, m.highestOf, m.disk.word == DiskConfirmed
 	return func(s *State) {
 		s.Peers, s.Spec, s.Highest, s.HighestOf = peers, spec, highest, of
+		s.Confirmed = ""
 		if confirmed {
 			s.Epoch++
+		}
+		if confirmed && s.Launch != nil {
+			s.Confirmed = s.Launch.Nonce
 		}
 	}
 }

@@ -39,6 +39,10 @@ type State struct {
 	Local cluster.LocalMember `json:"local,omitzero"`
 	// Launch is how the member is run. It is there from MemberStarting on.
 	Launch *Launch `json:"launch,omitempty"`
+	// Confirmed is the nonce of the launch under which the disk was confirmed last; empty: it is not. A daemon that
+	// begins writes it before it starts a process, so a process that it adopts shows whether the disk was confirmed
+	// since.
+	Confirmed string `json:"confirmed,omitempty"`
 	// Before are the options that the member ran before those of Launch, until it
 	// has answered with these.
 	Before *Ran `json:"before,omitempty"`

@@ -93,7 +93,7 @@ func (x Refusal_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refusal_Kind.Descriptor instead.
 func (Refusal_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{5, 0}
+	return file_peer_proto_rawDescGZIP(), []int{6, 0}
 }
 
 // Header says who calls whom.
@@ -110,7 +110,9 @@ type Header struct {
 	To string `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
 	// record names the control record that the calling host keeps; empty where there is a shared store, and while it
 	// knows none.
-	Record        string `protobuf:"bytes,6,opt,name=record,proto3" json:"record,omitempty"`
+	Record string `protobuf:"bytes,6,opt,name=record,proto3" json:"record,omitempty"`
+	// remembered is what the calling host remembers of the disk of the host that is meant; absent: nothing.
+	Remembered    *Remembered `protobuf:"bytes,7,opt,name=remembered,proto3" json:"remembered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -187,6 +189,66 @@ func (x *Header) GetRecord() string {
 	return ""
 }
 
+func (x *Header) GetRemembered() *Remembered {
+	if x != nil {
+		return x.Remembered
+	}
+	return nil
+}
+
+// Remembered is the highest epoch that a host was told of a disk of another host.
+type Remembered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Disk          string                 `protobuf:"bytes,1,opt,name=disk,proto3" json:"disk,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Remembered) Reset() {
+	*x = Remembered{}
+	mi := &file_peer_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Remembered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Remembered) ProtoMessage() {}
+
+func (x *Remembered) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Remembered.ProtoReflect.Descriptor instead.
+func (*Remembered) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Remembered) GetDisk() string {
+	if x != nil {
+		return x.Disk
+	}
+	return ""
+}
+
+func (x *Remembered) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 type Call struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
@@ -198,7 +260,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_peer_proto_msgTypes[1]
+	mi := &file_peer_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -210,7 +272,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[1]
+	mi := &file_peer_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -223,7 +285,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{1}
+	return file_peer_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Call) GetHeader() *Header {
@@ -243,15 +305,17 @@ func (x *Call) GetBody() []byte {
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// host is the ID of the host that answers.
-	Host          string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
-	Body          []byte `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
+	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Body []byte `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
+	// remembered is what the host that answers remembers of the caller's disk; absent: nothing.
+	Remembered    *Remembered `protobuf:"bytes,3,opt,name=remembered,proto3" json:"remembered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_peer_proto_msgTypes[2]
+	mi := &file_peer_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -263,7 +327,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[2]
+	mi := &file_peer_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -276,7 +340,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{2}
+	return file_peer_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Answer) GetHost() string {
@@ -293,6 +357,13 @@ func (x *Answer) GetBody() []byte {
 	return nil
 }
 
+func (x *Answer) GetRemembered() *Remembered {
+	if x != nil {
+		return x.Remembered
+	}
+	return nil
+}
+
 type HelloRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
@@ -302,7 +373,7 @@ type HelloRequest struct {
 
 func (x *HelloRequest) Reset() {
 	*x = HelloRequest{}
-	mi := &file_peer_proto_msgTypes[3]
+	mi := &file_peer_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +385,7 @@ func (x *HelloRequest) String() string {
 func (*HelloRequest) ProtoMessage() {}
 
 func (x *HelloRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[3]
+	mi := &file_peer_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,7 +398,7 @@ func (x *HelloRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloRequest.ProtoReflect.Descriptor instead.
 func (*HelloRequest) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{3}
+	return file_peer_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HelloRequest) GetProtocol() uint32 {
@@ -348,7 +419,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_peer_proto_msgTypes[4]
+	mi := &file_peer_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +431,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[4]
+	mi := &file_peer_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +444,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{4}
+	return file_peer_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HelloReply) GetProtocol() uint32 {
@@ -409,7 +480,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_peer_proto_msgTypes[5]
+	mi := &file_peer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +492,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[5]
+	mi := &file_peer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +505,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{5}
+	return file_peer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Refusal) GetKind() Refusal_Kind {
@@ -456,20 +527,30 @@ var File_peer_proto protoreflect.FileDescriptor
 const file_peer_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"peer.proto\x12\x0fetcdadm.peer.v1\"\x92\x01\n" +
+	"peer.proto\x12\x0fetcdadm.peer.v1\"\xcf\x01\n" +
 	"\x06Header\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
 	"\x04role\x18\x03 \x01(\tR\x04role\x12\x16\n" +
 	"\x06caller\x18\x04 \x01(\tR\x06caller\x12\x0e\n" +
 	"\x02to\x18\x05 \x01(\tR\x02to\x12\x16\n" +
-	"\x06record\x18\x06 \x01(\tR\x06record\"K\n" +
+	"\x06record\x18\x06 \x01(\tR\x06record\x12;\n" +
+	"\n" +
+	"remembered\x18\a \x01(\v2\x1b.etcdadm.peer.v1.RememberedR\n" +
+	"remembered\"6\n" +
+	"\n" +
+	"Remembered\x12\x12\n" +
+	"\x04disk\x18\x01 \x01(\tR\x04disk\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"K\n" +
 	"\x04Call\x12/\n" +
 	"\x06header\x18\x01 \x01(\v2\x17.etcdadm.peer.v1.HeaderR\x06header\x12\x12\n" +
-	"\x04body\x18\x02 \x01(\fR\x04body\"0\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\"m\n" +
 	"\x06Answer\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
-	"\x04body\x18\x02 \x01(\fR\x04body\"*\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\x12;\n" +
+	"\n" +
+	"remembered\x18\x03 \x01(\v2\x1b.etcdadm.peer.v1.RememberedR\n" +
+	"remembered\"*\n" +
 	"\fHelloRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\"V\n" +
 	"\n" +
@@ -515,44 +596,47 @@ func file_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_peer_proto_goTypes = []any{
 	(Refusal_Kind)(0),    // 0: etcdadm.peer.v1.Refusal.Kind
 	(*Header)(nil),       // 1: etcdadm.peer.v1.Header
-	(*Call)(nil),         // 2: etcdadm.peer.v1.Call
-	(*Answer)(nil),       // 3: etcdadm.peer.v1.Answer
-	(*HelloRequest)(nil), // 4: etcdadm.peer.v1.HelloRequest
-	(*HelloReply)(nil),   // 5: etcdadm.peer.v1.HelloReply
-	(*Refusal)(nil),      // 6: etcdadm.peer.v1.Refusal
+	(*Remembered)(nil),   // 2: etcdadm.peer.v1.Remembered
+	(*Call)(nil),         // 3: etcdadm.peer.v1.Call
+	(*Answer)(nil),       // 4: etcdadm.peer.v1.Answer
+	(*HelloRequest)(nil), // 5: etcdadm.peer.v1.HelloRequest
+	(*HelloReply)(nil),   // 6: etcdadm.peer.v1.HelloReply
+	(*Refusal)(nil),      // 7: etcdadm.peer.v1.Refusal
 }
 var file_peer_proto_depIdxs = []int32{
-	1,  // 0: etcdadm.peer.v1.Call.header:type_name -> etcdadm.peer.v1.Header
-	0,  // 1: etcdadm.peer.v1.Refusal.kind:type_name -> etcdadm.peer.v1.Refusal.Kind
-	4,  // 2: etcdadm.peer.v1.Peer.Hello:input_type -> etcdadm.peer.v1.HelloRequest
-	2,  // 3: etcdadm.peer.v1.Peer.Ping:input_type -> etcdadm.peer.v1.Call
-	2,  // 4: etcdadm.peer.v1.Peer.Observe:input_type -> etcdadm.peer.v1.Call
-	2,  // 5: etcdadm.peer.v1.Peer.Apply:input_type -> etcdadm.peer.v1.Call
-	2,  // 6: etcdadm.peer.v1.Peer.Goal:input_type -> etcdadm.peer.v1.Call
-	2,  // 7: etcdadm.peer.v1.Peer.Report:input_type -> etcdadm.peer.v1.Call
-	2,  // 8: etcdadm.peer.v1.Peer.Keep:input_type -> etcdadm.peer.v1.Call
-	2,  // 9: etcdadm.peer.v1.Peer.Authority:input_type -> etcdadm.peer.v1.Call
-	2,  // 10: etcdadm.peer.v1.Peer.Sign:input_type -> etcdadm.peer.v1.Call
-	2,  // 11: etcdadm.peer.v1.Peer.Join:input_type -> etcdadm.peer.v1.Call
-	5,  // 12: etcdadm.peer.v1.Peer.Hello:output_type -> etcdadm.peer.v1.HelloReply
-	3,  // 13: etcdadm.peer.v1.Peer.Ping:output_type -> etcdadm.peer.v1.Answer
-	3,  // 14: etcdadm.peer.v1.Peer.Observe:output_type -> etcdadm.peer.v1.Answer
-	3,  // 15: etcdadm.peer.v1.Peer.Apply:output_type -> etcdadm.peer.v1.Answer
-	3,  // 16: etcdadm.peer.v1.Peer.Goal:output_type -> etcdadm.peer.v1.Answer
-	3,  // 17: etcdadm.peer.v1.Peer.Report:output_type -> etcdadm.peer.v1.Answer
-	3,  // 18: etcdadm.peer.v1.Peer.Keep:output_type -> etcdadm.peer.v1.Answer
-	3,  // 19: etcdadm.peer.v1.Peer.Authority:output_type -> etcdadm.peer.v1.Answer
-	3,  // 20: etcdadm.peer.v1.Peer.Sign:output_type -> etcdadm.peer.v1.Answer
-	3,  // 21: etcdadm.peer.v1.Peer.Join:output_type -> etcdadm.peer.v1.Answer
-	12, // [12:22] is the sub-list for method output_type
-	2,  // [2:12] is the sub-list for method input_type
-	2,  // [2:2] is the sub-list for extension type_name
-	2,  // [2:2] is the sub-list for extension extendee
-	0,  // [0:2] is the sub-list for field type_name
+	2,  // 0: etcdadm.peer.v1.Header.remembered:type_name -> etcdadm.peer.v1.Remembered
+	1,  // 1: etcdadm.peer.v1.Call.header:type_name -> etcdadm.peer.v1.Header
+	2,  // 2: etcdadm.peer.v1.Answer.remembered:type_name -> etcdadm.peer.v1.Remembered
+	0,  // 3: etcdadm.peer.v1.Refusal.kind:type_name -> etcdadm.peer.v1.Refusal.Kind
+	5,  // 4: etcdadm.peer.v1.Peer.Hello:input_type -> etcdadm.peer.v1.HelloRequest
+	3,  // 5: etcdadm.peer.v1.Peer.Ping:input_type -> etcdadm.peer.v1.Call
+	3,  // 6: etcdadm.peer.v1.Peer.Observe:input_type -> etcdadm.peer.v1.Call
+	3,  // 7: etcdadm.peer.v1.Peer.Apply:input_type -> etcdadm.peer.v1.Call
+	3,  // 8: etcdadm.peer.v1.Peer.Goal:input_type -> etcdadm.peer.v1.Call
+	3,  // 9: etcdadm.peer.v1.Peer.Report:input_type -> etcdadm.peer.v1.Call
+	3,  // 10: etcdadm.peer.v1.Peer.Keep:input_type -> etcdadm.peer.v1.Call
+	3,  // 11: etcdadm.peer.v1.Peer.Authority:input_type -> etcdadm.peer.v1.Call
+	3,  // 12: etcdadm.peer.v1.Peer.Sign:input_type -> etcdadm.peer.v1.Call
+	3,  // 13: etcdadm.peer.v1.Peer.Join:input_type -> etcdadm.peer.v1.Call
+	6,  // 14: etcdadm.peer.v1.Peer.Hello:output_type -> etcdadm.peer.v1.HelloReply
+	4,  // 15: etcdadm.peer.v1.Peer.Ping:output_type -> etcdadm.peer.v1.Answer
+	4,  // 16: etcdadm.peer.v1.Peer.Observe:output_type -> etcdadm.peer.v1.Answer
+	4,  // 17: etcdadm.peer.v1.Peer.Apply:output_type -> etcdadm.peer.v1.Answer
+	4,  // 18: etcdadm.peer.v1.Peer.Goal:output_type -> etcdadm.peer.v1.Answer
+	4,  // 19: etcdadm.peer.v1.Peer.Report:output_type -> etcdadm.peer.v1.Answer
+	4,  // 20: etcdadm.peer.v1.Peer.Keep:output_type -> etcdadm.peer.v1.Answer
+	4,  // 21: etcdadm.peer.v1.Peer.Authority:output_type -> etcdadm.peer.v1.Answer
+	4,  // 22: etcdadm.peer.v1.Peer.Sign:output_type -> etcdadm.peer.v1.Answer
+	4,  // 23: etcdadm.peer.v1.Peer.Join:output_type -> etcdadm.peer.v1.Answer
+	14, // [14:24] is the sub-list for method output_type
+	4,  // [4:14] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_peer_proto_init() }
@@ -566,7 +650,7 @@ func file_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_peer_proto_rawDesc), len(file_peer_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
