@@ -267,7 +267,7 @@ func TestAgreement(t *testing.T) {
 				w.cut = map[[2]cluster.HostID]bool{}
 			case w.up[h] == nil:
 			case what == 4:
-				w.step(h, election.Fit{Unfit: rapid.SampledFrom([]string{"", "sick", election.UnfitStoreSilent, election.UnfitUnanswered, election.UnfitStore}).Draw(t, "unfit")})
+				w.step(h, election.Fit{Unfit: rapid.SampledFrom([]string{"", "sick", election.UnfitDisk, election.UnfitStoreSilent, election.UnfitUnanswered, election.UnfitStore}).Draw(t, "unfit")})
 				w.step(h, election.Stands{Fence: cluster.Fence{Number: rapid.Uint64Range(0, 9).Draw(t, "fence"), Host: host.Draw(t, "of")}, Well: rapid.Bool().Draw(t, "well")})
 			case what == 5:
 				w.step(h, election.Seeds{Missing: rapid.IntRange(-1, 3).Draw(t, "missing")})
@@ -317,7 +317,7 @@ func (w *world) agree(t *rapid.T) cluster.HostID {
 
 // mayLead are the fittest hosts.
 func (w *world) mayLead() []cluster.HostID {
-	for _, excuse := range []string{"", election.UnfitStoreSilent, election.UnfitUnanswered, election.UnfitStore} {
+	for _, excuse := range []string{"", election.UnfitDisk, election.UnfitStoreSilent, election.UnfitUnanswered, election.UnfitStore} {
 		var out []cluster.HostID
 		for _, h := range w.hosts {
 			if s := w.up[h]; s != nil && !s.Leaving && s.Unfit == excuse {
@@ -394,7 +394,7 @@ func TestNextIsWhenTimeAloneChangesSomething(t *testing.T) {
 		for range rapid.IntRange(0, 20).Draw(t, "events") {
 			now += time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond
 			var e election.Event = election.Tick{}
-			unfit := rapid.SampledFrom([]string{"", "sick", election.UnfitStoreSilent, election.UnfitUnanswered, election.UnfitStore})
+			unfit := rapid.SampledFrom([]string{"", "sick", election.UnfitDisk, election.UnfitStoreSilent, election.UnfitUnanswered, election.UnfitStore})
 			names := rapid.SampledFrom([]cluster.HostID{"", "a", "b", "c", "d"})
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0:

@@ -22,6 +22,10 @@ const (
 // Reasons against a host that leads all the same where no better one is in
 // sight. Any other reason is final.
 const (
+	// UnfitDisk is that of a host whose disk is not confirmed, or is behind what others
+	// remember of it: where the hosts keep the record it writes nothing (SAFETY.md, rule
+	// 29), so another host has to lead.
+	UnfitDisk = "its disk is not confirmed, or is behind what other hosts remember of it"
 	// UnfitStoreSilent is that of a host which cannot read the backup store
 	// while another can. Without the store little is mended.
 	UnfitStoreSilent = "it cannot read the backup store, which another host can"
@@ -36,7 +40,7 @@ const (
 )
 
 // excuses are the reasons of hosts that may lead, from the best host on.
-var excuses = []string{"", UnfitStoreSilent, UnfitUnanswered, UnfitStore}
+var excuses = []string{"", UnfitDisk, UnfitStoreSilent, UnfitUnanswered, UnfitStore}
 
 // Unheard is the number of seeds not heard yet while discovery has not said
 // how many there are.

@@ -41,6 +41,7 @@ type fakeHost struct {
 	changeNo uint64
 	unfit    string
 	asks     bool
+	unsure   bool
 	intent   *cluster.Intent
 	local    cluster.LocalMember
 	stamp    int
@@ -63,7 +64,7 @@ type fakeHost struct {
 func (h *fakeHost) Identity() record.Identity {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return record.Identity{Host: h.id, Disk: h.disk, Epoch: 1, Promised: h.promised, Changes: h.changeNo, Unfit: h.unfit, Asks: h.asks}
+	return record.Identity{Host: h.id, Disk: h.disk, Epoch: 1, Promised: h.promised, Changes: h.changeNo, Unfit: h.unfit, Asks: h.asks, Unsure: h.unsure}
 }
 
 func (h *fakeHost) Changes() <-chan struct{} { return h.changes }

@@ -66,6 +66,9 @@ func (g *Gossip) judge(id record.Identity) {
 	defer g.mu.Unlock()
 	now := time.Now()
 	excuse := election.Worse(g.blindLocked(now), g.unansweredLocked(now))
+	if id.Unsure && g.inSightLocked(now) {
+		excuse = election.Worse(excuse, election.UnfitDisk)
+	}
 	unfit := id.Unfit
 	switch {
 	case unfit != "":
@@ -83,6 +86,16 @@ func (g *Gossip) judge(id record.Identity) {
 		g.stepLocked(election.Fit{Unfit: unfit})
 	}
 	g.standLocked(id.Promised)
+}
+
+// inSightLocked reports whether another daemon is in sight: one that is alone leads whatever its disk is.
+func (g *Gossip) inSightLocked(now time.Time) bool {
+	for id := range g.peers { // any order: one is enough
+		if g.election.Live(id, now) {
+			return true
+		}
+	}
+	return false
 }
 
 // standLocked tells the election how this host's leadership stands.
