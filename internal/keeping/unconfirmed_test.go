@@ -181,7 +181,7 @@ func TestWhoAnswersUnconfirmed(t *testing.T) {
 		if _, err := s.at("c").folder.CreateIntent(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
-		s.unsure["c"] = true
+		s.mark(s.unsure, "c", true)
 		s.restart("c", nil)
 		if err := s.write("c", "3"); (err == nil) != (name == "no other voter") {
 			t.Errorf("its record names %s: %v", name, err)
