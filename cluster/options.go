@@ -72,6 +72,9 @@ type Option struct {
 	Same []string
 	// Successor is the flag that a variable is passed on as where the release knows it.
 	Successor string
+	// Vital says that a daemon does not start where the variable's value cannot be read, because etcd
+	// without the setting would be open to more clients, or would refuse writes.
+	Vital bool
 	// Closed says that a quarantined member gets no such variable, because it
 	// would let clients in.
 	Closed bool

@@ -44,6 +44,11 @@ func (o Option) followedBy(name string) Option {
 	return o
 }
 
+func (o Option) vital() Option {
+	o.Vital = true
+	return o
+}
+
 func (o Option) notInQuarantine() Option {
 	o.Closed = true
 	return o
@@ -85,7 +90,9 @@ func FindVariable(name string) (Option, bool) {
 
 // JudgeVariable says at a daemon's start what keeps a variable from etcd: refused is
 // the reason as a clause, and drop reports that a member does what it says anyway.
-// Whether the release has the flag is FitVariables' to see.
+// Whether the release has the flag is FitVariables' to see. FitVariables also leaves out
+// a value that cannot be read, because a reading stricter than etcd's would keep every
+// daemon of a cluster down. Exception: that of a vital setting is refused.
 func (o Option) JudgeVariable(value string, tls bool) (refused string, drop bool) {
 	read, unreadable := o.readVariable(value)
 	same := unreadable == "" && slices.Contains(o.Same, read)
@@ -103,16 +110,18 @@ func (o Option) JudgeVariable(value string, tls bool) (refused string, drop bool
 			refused += ", so only " + strings.Join(o.Same, " or ") + " is taken"
 		}
 		return refused, false
+	case o.Vital:
+		return unreadable, false
 	}
-	return unreadable, false
+	return "", false
 }
 
 func (o Option) daemonGives(tls bool) bool {
 	return o.Variable == VariableGiven || o.Variable == VariableGivenWithTLS && tls
 }
 
-// readVariable returns a value as etcd reads it of the environment: a size with a unit
-// becomes bytes, as for a spec. Otherwise it says why etcd would end at it. Bounds that
+// readVariable returns a value in a form that every release takes: a size with a unit
+// becomes bytes, as for a spec. unreadable says what is expected instead. Bounds that
 // etcd does not have are no reason, because the variable may have worked for years.
 func (o Option) readVariable(value string) (read, unreadable string) {
 	number := func(lowest, highest int64) bool {
@@ -137,22 +146,42 @@ func (o Option) readVariable(value string) (read, unreadable string) {
 		_, err := time.ParseDuration(value)
 		ok = err == nil
 	case KindChoice:
+		if o.Name == "log-level" {
+			value = logLevel(value)
+		}
 		ok = slices.Contains(o.Choices, value) || slices.Contains(freeChoices, o.Name) ||
 			o.Name == "log-level" && slices.Contains([]string{"dpanic", "panic", "fatal"}, value)
 	case KindGates:
-		ok = !slices.ContainsFunc(strings.Split(value, ","), func(pair string) bool {
+		pairs := splitGates(value)
+		ok = !slices.ContainsFunc(pairs, func(pair string) bool {
 			name, on, _ := strings.Cut(pair, "=")
 			_, err := strconv.ParseBool(strings.TrimSpace(on))
 			return strings.TrimSpace(name) == "" || err != nil
 		})
+		value = strings.Join(pairs, ",")
 	case KindURLs:
 		ok = !slices.ContainsFunc(strings.Split(value, ","), func(u string) bool { return !listensAt(u) })
 	}
 	if !ok {
-		const sentence = "etcd cannot read its value and would end at every start: it takes %s%s"
+		const sentence = "its value cannot be read: expected %s%s"
 		return "", fmt.Sprintf(sentence, o.Kind, o.bounds())
 	}
 	return value, ""
+}
+
+// logLevel spells a level as 3.4 does, which takes small letters only and no "warning".
+// Source: ConvertToZapLevel of etcd 3.4 to 3.7; UnmarshalText of zap 1.17 and 1.27.1.
+func logLevel(value string) string {
+	if value = strings.ToLower(value); value == "warning" {
+		return "warn"
+	}
+	return value
+}
+
+// splitGates returns the parts of a list of feature gates. It skips empty ones, as
+// featuregate.Set of etcd does.
+func splitGates(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(pair string) bool { return strings.TrimSpace(pair) == "" })
 }
 
 // freeChoices take any value: etcd goes by its default at one that it does not know.

@@ -127,6 +127,10 @@ func (f *fitting) arg(o Option) (value string, given bool) {
 // take decides about one variable, but for what others say.
 func (f *fitting) take(o Option, name, value string) {
 	read, unreadable := o.readVariable(value)
+	if unreadable != "" {
+		f.leave(name, "%s", unreadable)
+		return
+	}
 	if next, found := FindOption(o.Successor); found {
 		if _, known := next.Flag(f.table); known {
 			if o.Kind == KindSwitch && read != "true" {
@@ -140,8 +144,6 @@ func (f *fitting) take(o Option, name, value string) {
 	flag, known := o.Flag(f.table)
 	said, given := f.arg(o)
 	switch {
-	case unreadable != "":
-		f.leave(name, "%s", unreadable)
 	case o.Kind == KindGates && known:
 		f.takeGates(name, read)
 	case flag == gatesFlag && known:
@@ -180,7 +182,7 @@ func choiceOf(o Option, value string, v Version) bool {
 // takeGates takes of a list of gates those that the release has. AllAlpha and AllBeta
 // are the host's to choose; a spec cannot set them.
 func (f *fitting) takeGates(name, list string) {
-	for pair := range strings.SplitSeq(list, ",") {
+	for _, pair := range splitGates(list) {
 		gate, on, _ := strings.Cut(pair, "=")
 		gate = strings.TrimSpace(gate)
 		b, _ := strconv.ParseBool(strings.TrimSpace(on)) // it was read
@@ -241,7 +243,7 @@ func (f *fitting) spellGates() {
 	at := slices.IndexFunc(f.out.Args, func(arg string) bool { return flagOf(arg) == gatesFlag })
 	if at >= 0 {
 		_, list, _ := strings.Cut(f.out.Args[at], "=")
-		for pair := range strings.SplitSeq(list, ",") {
+		for _, pair := range splitGates(list) {
 			gate, on, _ := strings.Cut(pair, "=")
 			f.gates[gate] = on
 		}

@@ -48,6 +48,12 @@ func TestFitVariables(t *testing.T) {
 		{"3.6.16", "", "ETCD_HEARTBEAT_INTERVAL=500", "", "ETCD_HEARTBEAT_INTERVAL an election-timeout of 1000 ms"},
 		{"3.6.16", "--election-timeout=5000", "ETCD_HEARTBEAT_INTERVAL=500", "--election-timeout=5000 ETCD_HEARTBEAT_INTERVAL=500", ""},
 		{"3.7.3", "", "ETCD_EXPERIMENTAL_ENABLE_LEASE_CHECKPOINT_PERSIST=true", "", "ETCD_EXPERIMENTAL_ENABLE_LEASE_CHECKPOINT_PERSIST enable-lease-checkpoint-persist needs"},
+		{"3.4.25", "", "ETCD_LOG_LEVEL=INFO", "ETCD_LOG_LEVEL=info", ""}, // 3.4 takes no capitals, later releases do
+		{"3.6.16", "", "ETCD_LOG_LEVEL=Warning", "ETCD_LOG_LEVEL=warn", ""},
+		{"3.6.16", "", "ETCD_FEATURE_GATES=InitialCorruptCheck=true,", "ETCD_FEATURE_GATES=InitialCorruptCheck=true", ""},
+		{"3.6.16", "", "ETCD_FEATURE_GATES=,", "", ""},
+		{"3.6.16", "--feature-gates=", "ETCD_FEATURE_GATES=InitialCorruptCheck=true", "--feature-gates=InitialCorruptCheck=true", ""},
+		{"3.6.16", "", "ETCD_DEBUG=x ETCD_LOG_LEVEL=loud", "", "ETCD_DEBUG its value cannot be read, ETCD_LOG_LEVEL its value cannot be read"},
 		{"3.8.1", "", "ETCD_EXPERIMENTAL_COMPACTION_BATCH_LIMIT=5", "ETCD_COMPACTION_BATCH_LIMIT=5", ""},
 		{"3.1.20", "--name=a", "ETCD_NAME=b ETCD_SNAPSHOT_COUNT=5", "--name=a ETCD_SNAPSHOT_COUNT=5", ""},
 	} {
@@ -68,6 +74,25 @@ func TestFitVariables(t *testing.T) {
 		}
 		if !slices.Equal(before, slices.Concat(environ, args)) {
 			t.Error("what was given is changed")
+		}
+	}
+}
+
+// A value that cannot be read keeps a daemon from its start only where etcd without the setting would be open to more
+// clients, or would refuse writes.
+func TestUnreadableVariables(t *testing.T) {
+	for pair, refused := range map[string]bool{
+		"ETCD_LOG_LEVEL=INFO": false, "ETCD_LOG_LEVEL=loud": false, "ETCD_FEATURE_GATES=InitialCorruptCheck=true,": false,
+		"ETCD_FEATURE_GATES=x": false, "ETCD_SNAPSHOT_COUNT=many": false, "ETCD_LISTEN_METRICS_URLS=here": false,
+		"ETCD_QUOTA_BACKEND_BYTES=much": true, "ETCD_TLS_MIN_VERSION=1.3": true, "ETCD_PRE_VOTE=maybe": true,
+		"ETCD_FORCE_NEW_CLUSTER=maybe": true, "ETCD_CLIENT_CERT_AUTH=maybe": true,
+	} {
+		name, value, _ := strings.Cut(pair, "=")
+		o, _ := FindVariable(name)
+		for _, tls := range []bool{true, false} {
+			if why, _ := o.JudgeVariable(value, tls); (why != "") != refused {
+				t.Errorf("%s with TLS %t: refused %q, want %t", pair, tls, why, refused)
+			}
 		}
 	}
 }
